@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from tests.clients.capabilities import Client
 from tests.clients.conftest import Connect
-from tests.servers.kafka import asking
+from tests.servers.kafka import admin_requests
 from tests.servers.kafka.raw import RawClient
 from tests.testing.clients import SECONDS, produce
 
@@ -99,7 +99,7 @@ def test_a_note_that_is_too_long_is_refused(broker: EmbeddedBroker, topic: str) 
 
 def test_settings_are_described_with_defaults_and_synonyms(raw: RawClient, broker: EmbeddedBroker, topic: str) -> None:
     broker.create_topic(topic, configs={"retention.ms": 1000})
-    found = {one.name: one for one in asking.describe(raw, topic, synonyms=True).configs}
+    found = {one.name: one for one in admin_requests.describe(raw, topic, synonyms=True).configs}
     of_topic, by_default = 1, 5
 
     assert (found["retention.ms"].value, found["retention.ms"].config_source) == ("1000", of_topic)

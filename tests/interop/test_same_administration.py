@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.servers.conftest import RunningBroker
-from tests.servers.kafka.asking import (
+from tests.servers.kafka.admin_requests import (
     APPEND,
     BROKER,
     DELETE,

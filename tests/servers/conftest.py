@@ -26,7 +26,7 @@ NODE_ID = 1
 
 
 class RunningBroker:
-    """A broker on a loop of its own, in a thread, so that clients of any kind may block beside it."""
+    """A broker on a loop of its own, in a thread, so that any client may block meanwhile."""
 
     def __init__(self, settings: BrokerSettings, engine: str, path: str) -> None:
         self._settings = settings
@@ -59,7 +59,7 @@ class RunningBroker:
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
-        except BaseException as fault:  # noqa: BLE001 - Told to whoever waits for the start.
+        except BaseException as fault:  # noqa: BLE001 - `start` raises it.
             if not self._started.done():
                 self._started.set_exception(fault)
 

@@ -1,4 +1,4 @@
-"""Whatever comes in at the door: the connection ends or the error is Kafka's, and all others are served meanwhile."""
+"""Bad input of every kind: the connection closes or the error is Kafka's, and other clients are served meanwhile."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchT
 from qanat.wire.kafka.registry import ApiKey
 
 LONGEST_WAIT_S = 1.0
-"""What a bystander may wait at worst, on a machine that runs other tests beside this one."""
+"""The longest wait of another client, on a machine that runs other tests at the same time."""
 MIB = 1024 * 1024
 
 
@@ -49,7 +49,7 @@ def request_layouts(name: str) -> dict[int, Layout]:
     return api.request.layouts
 
 
-def frame(key: int, version: int, body: bytes, client_id: str = "stranger") -> bytes:
+def frame(key: int, version: int, body: bytes, client_id: str = "attacker") -> bytes:
     return b"".join(frame_request(key, version, 1, client_id, [body]))
 
 
@@ -124,7 +124,7 @@ def test_random_bytes_end_the_connection_or_wait_for_the_rest(victim: Victim) ->
             assert ending(client, 5) == "closed"
 
 
-def test_four_megabytes_of_empty_tagged_fields_hurt_nobody(victim: Victim) -> None:
+def test_four_megabytes_of_empty_tagged_fields_hurt_no_client(victim: Victim) -> None:
     count = 2 * MIB
     tags = bytes([count & 0x7F | 0x80, count >> 7 & 0x7F | 0x80, count >> 14 & 0x7F | 0x80, count >> 21]) + bytes(
         2 * count
@@ -136,7 +136,7 @@ def test_four_megabytes_of_empty_tagged_fields_hurt_nobody(victim: Victim) -> No
     assert max(waits) < LONGEST_WAIT_S
 
 
-def test_many_slow_senders_keep_nobody_waiting(victim: Victim) -> None:
+def test_many_slow_senders_keep_no_client_waiting(victim: Victim) -> None:
     before = victim.rss_bytes
     announced = struct.pack(">i", 90 * MIB)
     slow = [victim.connect() for _ in range(500)]
@@ -194,7 +194,7 @@ def test_a_fetch_that_would_wait_for_weeks_ends_with_its_client(victim: Victim) 
     with victim.connect() as client:
         client.sendall(created)
         assert ending(client) == "answered"
-    data = b"".join(frame_request(ApiKey.FETCH, 11, 1, "stranger", write_request(waiting, 11)))
+    data = b"".join(frame_request(ApiKey.FETCH, 11, 1, "attacker", write_request(waiting, 11)))
     before = victim.rss_bytes
     for _ in range(2000):
         with victim.connect() as client:

@@ -1,4 +1,4 @@
-"""Mutated requests, by a seed: nothing but refusals, nobody kept waiting, no memory that does not come back.
+"""Mutated requests, by a seed: nothing but refusals, no client kept waiting, no memory lost.
 
 make fuzz SECONDS=600           a longer run with a new seed
 make fuzz SECONDS=60 SEEDS=7    the run of one seed again
@@ -28,7 +28,7 @@ def _seed() -> int:
     return int(given) if given else SystemRandom().randrange(1 << 32)
 
 
-def test_mutated_requests_are_refused_or_answered_and_hurt_nobody(tmp_path: Path) -> None:
+def test_mutated_requests_are_refused_or_answered_and_hurt_no_client(tmp_path: Path) -> None:
     seed = _seed()
     mutator = Mutator(seed)
     # Topics that mutated requests manage to create are legal, but their memory is not what is measured here.
@@ -40,13 +40,13 @@ def test_mutated_requests_are_refused_or_answered_and_hurt_nobody(tmp_path: Path
         with victim.watched() as waits:
             sent = _attack(victim, mutator, SECONDS)
         growth = victim.rss_bytes - before
-        told = f"seed {seed}: {sent} frames, longest wait {max(waits) * 1000:.0f} ms, {growth / 2**20:.1f} MiB more"
-        replay = f"{told}; again: make fuzz SECONDS={SECONDS:.0f} SEEDS={seed}"
+        summary = f"seed {seed}: {sent} frames, longest wait {max(waits) * 1000:.0f} ms, {growth / 2**20:.1f} MiB more"
+        replay = f"{summary}; again: make fuzz SECONDS={SECONDS:.0f} SEEDS={seed}"
         assert victim.bugs() == [], replay
         assert victim.is_alive(), replay
         assert max(waits) < LONGEST_WAIT_S, replay
         assert growth < GROWTH_BYTES, replay
-        assert sent > 100 * SECONDS, f"too few to mean anything: {told}"
+        assert sent > 100 * SECONDS, f"too few to mean anything: {summary}"
     finally:
         victim.close()
 

@@ -1,6 +1,6 @@
-"""The most that one request may hold: read, answered or refused, with everybody else served meanwhile.
+"""The largest requests: decoded, answered or refused, with other clients served meanwhile.
 
-The goal is that nobody waits longer than 50 ms for it on a quiet machine. What is asserted has room for a machine
+The goal is that no client waits longer than 50 ms for it on a quiet machine. What is asserted has room for a machine
 that runs other tests as well; `python -m pytest -s` on this file prints what was measured.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 from tests.servers.mutations import swollen
 from tests.servers.test_bad_input import frame, request_layouts
-from tests.servers.victim import PATIENCE_S, Victim, ending
+from tests.servers.victim import TIMEOUT_S, Victim, ending
 
 from qanat.api.api_table import SERVED, ServedApi
 from qanat.model.errors import QanatError
@@ -48,7 +48,7 @@ def largest(served: ServedApi) -> bytes | None:
 
 
 @pytest.mark.parametrize("served", SERVED.values(), ids=lambda served: served.api.name)
-def test_the_largest_request_keeps_nobody_waiting_for_long(victim: Victim, served: ServedApi) -> None:
+def test_the_largest_request_keeps_no_client_waiting_for_long(victim: Victim, served: ServedApi) -> None:
     body = largest(served)
     if body is None:
         return
@@ -56,7 +56,7 @@ def test_the_largest_request_keeps_nobody_waiting_for_long(victim: Victim, serve
     with victim.watched() as waits, victim.connect() as client:
         with contextlib.suppress(ConnectionError):
             client.sendall(frame(served.key, served.last_version, body))
-        assert ending(client, PATIENCE_S) in ("answered", "closed")
+        assert ending(client, TIMEOUT_S) in ("answered", "closed")
 
     print(f"{served.api.name}: {len(body)} bytes, longest wait {max(waits) * 1000:.0f} ms")  # noqa: T201
     assert victim.bugs() == []

@@ -87,7 +87,7 @@ async def test_answers_leave_in_the_order_of_their_requests_whatever_is_parked()
 
     played.send(b"a", b"slow", b"b")
     assert played.transport.everything == b"A"
-    assert played.seen == [b"a", b"slow", b"b"], "what is parked holds up nobody's effect"
+    assert played.seen == [b"a", b"slow", b"b"], "a parked answer delays no effect"
     parked.set_result([b"SLOW"])
     await asyncio.sleep(0)
 
@@ -132,10 +132,10 @@ async def test_a_client_that_is_gone_when_its_request_is_handled_is_not_answered
 
 
 async def test_a_coroutine_holds_up_the_requests_behind_it() -> None:
-    gate = asyncio.Event()
+    security = asyncio.Event()
 
     async def held() -> Answer:
-        await gate.wait()
+        await security.wait()
         return [b"HELD"]
 
     played = Played(lambda frame: held() if frame == b"held" else [frame.upper()])
@@ -143,7 +143,7 @@ async def test_a_coroutine_holds_up_the_requests_behind_it() -> None:
     played.send(b"held", b"after")
     await asyncio.sleep(0)
     assert played.seen == [b"held"], "it takes effect before the next one is looked at"
-    gate.set()
+    security.set()
     for _ in range(3):
         await asyncio.sleep(0)
 

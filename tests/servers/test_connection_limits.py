@@ -1,4 +1,4 @@
-"""What all connections may hold together: halves of frames count, somebody goes on, and nobody holds up the rest."""
+"""The limits of all connections: incomplete frames count, one sender always goes on, and none blocks the rest."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class Stream:
         end = min(self._sent + count, self.limit)
         while self._sent < end and self.is_read:
             room = self.played.connection.get_buffer(-1)
-            taken = min(len(room), end - self._sent)
-            room[:taken] = self._data[self._sent : self._sent + taken]
-            self._sent += taken
-            self.played.connection.buffer_updated(taken)
+            appended = min(len(room), end - self._sent)
+            room[:appended] = self._data[self._sent : self._sent + appended]
+            self._sent += appended
+            self.played.connection.buffer_updated(appended)
 
     def leave(self) -> None:
         self.played.connection.connection_lost(None)
@@ -88,7 +88,7 @@ async def test_a_small_frame_that_is_not_whole_counts_as_the_memory_it_keeps(sen
 
 
 async def test_many_halves_stop_at_the_bound_and_all_of_them_are_answered_in_the_end() -> None:
-    """Nobody could go on if each waited for the others' room; so those who lack least are let on."""
+    """If each sender waited for the memory of the others, none could go on; so those that lack least do."""
     limits = limits_of(inflight_bytes=5 * HALF_BYTES)
     streams = [Stream(limits) for _ in range(20)]
     peak = 0
@@ -195,7 +195,7 @@ async def test_requests_that_come_whole_are_answered_though_halves_of_others_hav
     assert other.connection.is_reading
 
 
-async def test_where_nobody_waits_anybody_may_be_slow() -> None:
+async def test_where_no_client_waits_any_may_be_slow() -> None:
     limits = limits_of(grace_s=0.0)
     slow = Stream(limits)
     slow.send(HALF_BYTES)

@@ -1,4 +1,4 @@
-"""Requests of very many rows, and answers of very many: nobody else waits for all of it.
+"""Requests and answers of very many rows: other requests do not wait for all of it.
 
 What is counted is work, not time: calls of functions on the loop's thread between two turns of the loop. A handler that
 goes through its rows in one go makes at least a few calls for each, and so does a codec that is used on the loop.
@@ -39,7 +39,7 @@ _CROWD = Crowd(
     part_bytes=300_000,
     inflated_bytes=1 << 20,
 )
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 
 
 class Workload:
@@ -90,7 +90,7 @@ async def most_calls_of_each(folder: Path, monkeypatch: pytest.MonkeyPatch) -> d
         for case in cases(_CROWD):
             work, frame = Workload(), _frame(case)
             with work.counted(monkeypatch):
-                answer = await asyncio.wait_for(ask(broker.bootstrap_servers, frame), _PATIENCE_S)
+                answer = await asyncio.wait_for(ask(broker.bootstrap_servers, frame), _TIMEOUT_S)
             found[f"{case.name}: {case.what}"] = work.most_calls
             check_rows(case, answer)
         assert broker.problems == []
@@ -147,7 +147,7 @@ def _frame(case: Case) -> bytes:
     return replace(case, rows_max=min(case.rows_max, ROWS_MAX)).largest()[1]
 
 
-def test_no_request_is_worked_at_for_long_without_a_breath(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_request_is_handled_for_long_without_a_yield(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # Its handles can be looked into.
         found = runner.run(most_calls_of_each(tmp_path, monkeypatch))
 

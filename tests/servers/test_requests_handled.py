@@ -1,4 +1,4 @@
-"""What every door counts for the log, so that it knows whether somebody has the broker to himself."""
+"""Every server counts its requests for the log, which so knows whether one client has the broker to itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def handled(node: ServedNode) -> int:
     return node.node.broker.runtime.requests_handled
 
 
-def test_requests_are_counted_by_whichever_door_they_come() -> None:
+def test_requests_are_counted_by_every_server() -> None:
     with served(node_settings()) as node, RawClient(f"127.0.0.1:{node.node.listener.port}") as client:
         before = handled(node)
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""A node in a process of its own, for those who mean it harm: its memory, its log, how long others wait for it."""
+"""A node in a process of its own, for tests that attack it: its memory, its log, how long other clients wait."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from qanat.wire.kafka.headers import frame_request
 from qanat.wire.kafka.messages.api_versions import ApiVersionsRequest, write_request
 from qanat.wire.kafka.registry import ApiKey
 
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 BUG = "bug while serving a client"
 _BEAT_S = 0.002
 
@@ -36,7 +36,7 @@ class Victim:
         self.port = self._started()
 
     def _started(self) -> int:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while time.monotonic() < deadline:
             for event in self.events():
                 if event.get("event") == "started":
@@ -47,7 +47,7 @@ class Victim:
     def close(self) -> None:
         self._process.terminate()
         try:
-            self._process.wait(PATIENCE_S)
+            self._process.wait(TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -70,7 +70,7 @@ class Victim:
         (line,) = [line for line in status.splitlines() if line.startswith("VmRSS")]
         return int(line.split()[1]) * 1024
 
-    def connect(self, timeout_s: float = PATIENCE_S) -> socket.socket:
+    def connect(self, timeout_s: float = TIMEOUT_S) -> socket.socket:
         connected = socket.create_connection(("127.0.0.1", self.port), timeout_s)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connected
@@ -106,11 +106,11 @@ class Victim:
             yield waits
         finally:
             over.set()
-            thread.join(PATIENCE_S)
+            thread.join(TIMEOUT_S)
             assert not thread.is_alive(), "another client is not served any more"
 
     def _queued_s(self) -> float:
-        """How long the broker's loop and the thread that asks have waited for a processor; 0 where no kernel tells."""
+        """How long the broker's loop and this thread have waited for a processor; 0 where it is not reported."""
         tasks = ((self._process.pid, self._process.pid), (os.getpid(), threading.get_native_id()))
         files = [Path(f"/proc/{process}/task/{thread}/schedstat") for process, thread in tasks]
         return sum(int(one.read_text().split()[1]) for one in files if one.exists()) / 1e9
@@ -140,7 +140,7 @@ def exactly(client: socket.socket, size: int) -> bytes:
     return bytes(received)
 
 
-def ending(client: socket.socket, timeout_s: float = PATIENCE_S) -> str:
+def ending(client: socket.socket, timeout_s: float = TIMEOUT_S) -> str:
     """How a connection ends: `closed`, `answered`, or `silent`."""
     client.settimeout(timeout_s)
     try:

@@ -20,8 +20,9 @@ from qanat.connection.producer import Producer
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
 from qanat.servers.http.context import HttpContext
-from qanat.servers.http.records.transactional_producer import Transactions
+from qanat.servers.http.records.transactional_producer import TransactionalProducer
 from qanat.servers.http.settings import HttpSettings
+from qanat.servers.metrics.text import MetricsText
 from qanat.testing.simulation.loop import OWNER
 from qanat.wire.kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from qanat.wire.kafka.registry import ApiKey
@@ -66,19 +67,22 @@ async def _create(machine: Machine, partitions: int = 1) -> None:
     )
 
 
-async def _write(machine: Machine, number: int) -> Transactions:
+async def _write(machine: Machine, number: int) -> TransactionalProducer:
     """Open a transaction by writing to a partition: its leader adds it to the transaction (KIP-890)."""
     assert machine.node is not None
     node = machine.node
 
-    async def begin() -> Transactions:
-        transactions = Transactions(HttpContext(node.broker, node.listener, HttpSettings(http_port=8082)).asking, NAME)
-        await transactions.take_over()
+    async def begin() -> TransactionalProducer:
+        settings, metrics = HttpSettings(http_port=8082), MetricsText(node.broker, node.listener)
+        transactions = TransactionalProducer(
+            HttpContext(node.broker, node.listener.dispatcher, settings, metrics).gateway, NAME
+        )
+        await transactions.init()
         batch = encode_batch([Record(0, wall_ms(), b"", b"in a transaction")])
         await transactions.write(TopicPartition(LATE, number), batch)
         return transactions
 
-    begun: Transactions = await _run_on(machine, begin())
+    begun: TransactionalProducer = await _run_on(machine, begin())
     return begun
 
 
@@ -132,6 +136,6 @@ def test_c39_a_transaction_ends_though_one_of_its_topics_was_deleted() -> None:
             assert answer.responses[0].error_code == ErrorCode.NONE
         await _run_on(leader, transactions.end(is_committed=True))
         async with asyncio.timeout(5.0):
-            await _run_on(leader, transactions.take_over())  # It waits for the end of the transaction before.
+            await _run_on(leader, transactions.init())  # It waits for the end of the transaction before.
 
     play(script)

@@ -35,8 +35,9 @@ from qanat.model.placement import coordinator_partition
 from qanat.servers.http.context import HttpContext
 from qanat.servers.http.records import idempotency, record_parsing
 from qanat.servers.http.records.idempotency import Job
-from qanat.servers.http.records.record_parsing import Outgoing
+from qanat.servers.http.records.record_parsing import ProducerRecord
 from qanat.servers.http.settings import HttpSettings
+from qanat.servers.metrics.text import MetricsText
 from qanat.testing.simulation.loop import OWNER
 from qanat.wire.kafka.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from qanat.wire.kafka.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -170,7 +171,7 @@ def test_a_group_is_answered_once_everything_that_was_acknowledged_is_loaded_and
         async with Cluster(stage.bootstrap, "committer", 20.0) as cluster:
             await commit_offsets(cluster, GROUP, {AT: offset}, Deadline.after(20.0))
 
-    async def ask(machine: Machine) -> FetchReply:
+    async def call(machine: Machine) -> FetchReply:
         assert machine.node is not None
         async with asyncio.timeout(5.0):
             reply = await _run_on(machine, machine.node.broker.groups.ask(GROUP, FetchOffsets(GROUP)))
@@ -185,11 +186,11 @@ def test_a_group_is_answered_once_everything_that_was_acknowledged_is_loaded_and
         at = TopicPartition(OFFSETS_TOPIC, node.broker.groups.partition_of(GROUP))
         new, _ = await _leads_in_the_dark(stage, at, lambda: commit(stage, 2))
         for _ in range(2):
-            assert (await ask(new)).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            assert (await call(new)).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert new.node is not None
         assert all(hosted.partition.at != at for hosted in new.node.broker.groups.topic.loaded()), "nothing is decided"
         stage.network.heal()
-        while (reply := await ask(new)).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        while (reply := await call(new)).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             pass
         assert (reply.error, [one.offset for one in reply.offsets]) == (ErrorCode.NONE, [2])
 
@@ -201,11 +202,11 @@ def test_a_dead_letter_is_written_though_the_new_leader_does_not_see_its_record_
         new, partition = await _in_the_dark(stage)
         assert new.node is not None
         letters = DeadLetters(new.node.broker)
-        reading = _run_on(new, letters._records(partition, ArchivingRange(5, 5, 5, Cause.DELIVERED_TOO_OFTEN)))
+        reads = _run_on(new, letters._records(partition, ArchivingRange(5, 5, 5, Cause.DELIVERED_TOO_OFTEN)))
         await asyncio.sleep(0.5)
-        assert not reading.done(), "there is such a record, and it is committed"
+        assert not reads.done(), "there is such a record, and it is committed"
         stage.network.heal()
-        assert [record.value for record in await reading] == [b"acknowledged"]
+        assert [record.value for record in await reads] == [b"acknowledged"]
 
     play(script)
 
@@ -245,19 +246,21 @@ class _Keys:
     """The HTTP listener's part that keeps idempotency keys, on every machine of a stage."""
 
     def __init__(self, stage: Stage) -> None:
-        self._doors: dict[int, HttpContext] = {}
+        self._contexts: dict[int, HttpContext] = {}
         self._stage = stage
 
     async def open(self) -> None:
         for machine in self._stage.machines:
-            self._doors[machine.node_id] = await _run_on(machine, self._open(machine))
+            self._contexts[machine.node_id] = await _run_on(machine, self._open(machine))
         first = self._stage.machines[0]
-        await _run_on(first, self._doors[0].idempotency._make_topic())
+        await _run_on(first, self._contexts[0].idempotency._make_topic())
         await asyncio.sleep(2.0)
 
     async def _open(self, machine: Machine) -> HttpContext:
         assert machine.node is not None
-        return HttpContext(machine.node.broker, machine.node.listener, HttpSettings(http_port=8082))
+        node = machine.node
+        metrics = MetricsText(node.broker, node.listener)
+        return HttpContext(node.broker, node.listener.dispatcher, HttpSettings(http_port=8082), metrics)
 
     def leader(self, key: str) -> Machine:
         """The machine that leads the partition in which a key is noted."""
@@ -268,11 +271,11 @@ class _Keys:
     async def produce(self, machine: Machine, key: str) -> bool:
         """Write a record under a key by this machine; whether it was known to be there."""
 
-        async def make_ready() -> list[Outgoing]:
-            return [Outgoing(TOPIC, b"k", key.encode(), (), wall_ms(), 0)]
+        async def prepare() -> list[ProducerRecord]:
+            return [ProducerRecord(TOPIC, b"k", key.encode(), (), wall_ms(), 0)]
 
-        job = Job(key, "fingerprint", make_ready, is_single=True)
-        reply = await _run_on(machine, self._doors[machine.node_id].idempotency.answer(job))
+        job = Job(key, "fingerprint", prepare, is_single=True)
+        reply = await _run_on(machine, self._contexts[machine.node_id].idempotency.answer(job))
         assert reply.status == 200
         return (b"idempotency-replayed", b"true") in reply.headers
 

@@ -1,8 +1,7 @@
-"""Acts of administration: carried to their end whoever goes away, and answered in time.
+"""Administrative work: it runs to its end even if the client disconnects, and is answered in time.
 
-A topic that is half created because its creator hung up would help nobody. So an
-act belongs to the broker, not to the connection that asked for it; who asked
-waits as long as the request says, with the requests behind it waiting too, as Kafka does.
+A half-created topic helps no one. So such work belongs to the broker, not to the connection that requested it. The
+client waits as long as its request says, and the requests behind it wait as well, as in Kafka.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from qanat.model.errors import QanatError
 Plan = TypeVar("Plan")
 Row = TypeVar("Row")
 
-TIMED_OUT = Rejection(ErrorCode.REQUEST_TIMED_OUT, "The request timed out; what it asked for may still happen.")
+TIMED_OUT = Rejection(ErrorCode.REQUEST_TIMED_OUT, "The request timed out; its effect may still happen.")
 DUPLICATE = Rejection(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-INTERNAL = Rejection(ErrorCode.INVALID_TOPIC_EXCEPTION, "This topic holds the broker's own state: it is left as it is.")
+INTERNAL = Rejection(ErrorCode.INVALID_TOPIC_EXCEPTION, "This topic holds the broker's own state: it cannot change.")
 CLUSTER_METADATA = "__cluster_metadata"
 
 
-async def carry_through(broker: Broker, work: Coroutine[Any, Any, None], timeout_ms: int | None = None) -> None:
-    """Return when the work is done or the time is up; either way it goes on to its end.
+async def run_to_end(broker: Broker, work: Coroutine[Any, Any, None], timeout_ms: int | None = None) -> None:
+    """Return when the work is done or the time is up; in both cases it runs to its end.
 
-    No time at all means that nothing is begun, as in Kafka.
+    Without any time nothing is started, as in Kafka.
     """
     if timeout_ms is not None and timeout_ms <= 0:
         work.close()
@@ -41,19 +40,19 @@ async def carry_through(broker: Broker, work: Coroutine[Any, Any, None], timeout
         task.result()
 
 
-def in_turns(rows: Iterable[Row]) -> AsyncIterator[Row]:
-    """Rows that nothing else of the request is gone through with."""
+def yielding(rows: Iterable[Row]) -> AsyncIterator[Row]:
+    """Rows with a yield of their own, apart from the request's."""
     return CooperativeYield().over(rows)
 
 
 async def attempt(work: Awaitable[Plan | Rejection]) -> Plan | Rejection:
-    """An outcome, where the store or the disk may fail as well."""
+    """The outcome of work; a fault of the store or the disk is a rejection."""
     try:
         return await work
     except QanatError as fault:
         return Rejection(fault.code, str(fault))
 
 
-def repeated(names: Iterable[str]) -> dict[str, None]:
-    """Names that come more than once, each once; as keys, because they are looked up."""
+def duplicates_of(names: Iterable[str]) -> dict[str, None]:
+    """Names that occur more than once, as keys."""
     return {name: None for name, count in Counter(names).items() if count > 1}

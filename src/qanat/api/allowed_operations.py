@@ -1,4 +1,4 @@
-"""What can be done, as the bits that Kafka's answers carry (KIP-430): all of it, where no guard says otherwise."""
+"""Operations on topics, groups and the cluster, as the bits of KIP-430: all of them, where no authorizer decides."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Which APIs this broker serves, in which versions, and where each lives: one line per API.
+"""The table of served APIs: versions and module of each, one line per API.
 
-`ApiVersions` and the table in the documentation are made from this. A handler
-is imported when its API is first called, so that a broker answers before it
-has read the code of everything it can do.
+`ApiVersions` and the table in the documentation come from it. A module is imported with the first request of its API.
+The two SASL APIs belong to the Kafka server: they need the connection itself.
 """
 
 from __future__ import annotations
@@ -11,25 +10,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qanat.api.error_counts import CountErrors, counter_of
 from qanat.wire.kafka.registry import APIS, Api, ApiKey
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AuthorizationRule
+
 Handler = Callable[[Any, Any], Any]
-"""(request, context) -> response, a future of it, or a coroutine (see `connection.Outcome`)."""
+"""(request, context) -> response, a future of it, or a coroutine (see `servers.kafka.connection.Outcome`)."""
 
 
 @dataclass(frozen=True)
 class ServedApi:
-    """An API with the versions that are really answered."""
+    """An API with the versions that are served."""
 
     key: ApiKey
     first_version: int
     last_version: int
     module: str
     advertised_from: int | None = None
-    """Where it differs from `first_version`: old librdkafka looks for versions that nobody sends (KAFKA-18659)."""
+    """Where it differs from `first_version`: old librdkafka checks for versions that no client sends (KAFKA-18659)."""
 
     @cached_property
     def api(self) -> Api:
@@ -39,6 +41,12 @@ class ServedApi:
     def handle(self) -> Handler:
         handler: Handler = import_module(f"qanat.{self.module}").handle
         return handler
+
+    @cached_property
+    def authorize(self) -> AuthorizationRule | None:
+        """The API's authorization rule; None where its module has none, and the API is refused."""
+        rule: AuthorizationRule | None = getattr(import_module(f"qanat.{self.module}"), "authorize", None)
+        return rule
 
     @cached_property
     def count_errors(self) -> CountErrors:

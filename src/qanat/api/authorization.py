@@ -1,4 +1,11 @@
-"""Who asks, what a guard decides, and how a guard is put around a handler."""
+"""Authorization of requests: what a caller may do, the verdict of an API's rule, the handler behind the rule.
+
+Every handler module holds its rule, `authorize(request, access)`. A rule takes the rows that the caller may not have
+out of the request and adds them to the response as refused (`Granted.complete`), or it refuses the request as a whole
+(`Denied`). `ServedApi.authorize` finds it.
+
+Rule: an API without a rule is refused altogether.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +14,28 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from qanat.api.allowed_operations import ON_CLUSTER, ON_GROUPS, ON_TOPICS
+from qanat.api.caller import Caller
 from qanat.broker.broker import Broker
 from qanat.model.ids import TopicId
 from qanat.security.authentication import Principal
 from qanat.security.authorization import CLUSTER, Authorizer, Operation, Resource, ResourceKind
 
 Complete = Callable[[Any], Any]
-"""Makes the final answer from the handler's."""
+"""Makes the final response from the handler's."""
 Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """The handler may have the request, as the guard has left it; its answer may lack something."""
+    """The handler gets the request as the rule left it; `complete` adds what its response lacks."""
 
     complete: Complete | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """The handler is not asked."""
+    """The handler is not called; this is the response."""
 
     response: Any
 
@@ -36,8 +45,8 @@ GRANTED = Granted()
 
 
 @dataclass(frozen=True, slots=True)
-class TopicSight:
-    """Which topics somebody may see; equal for everybody who may see the same for the same reason."""
+class AuthorizedTopics:
+    """The topics that a principal may describe; equal for equal principals, hosts and authorizers."""
 
     authorizer: Authorizer
     super_users: tuple[str, ...]
@@ -53,21 +62,18 @@ class TopicSight:
 
 @dataclass(frozen=True, slots=True)
 class AccessCheck:
-    """Somebody on a connection, with a request of one version."""
+    """A caller with a request of one version, and the authorizer that decides what it may do."""
 
     authorizer: Authorizer
     super_users: tuple[str, ...]
-    principal: Principal
-    host: str
+    caller: Caller
     version: int
     broker: Broker
-    hang_up: Callable[[], None]
-    """For requests that have no answer to be refused in."""
 
     @property
-    def visibility(self) -> TopicSight:
-        """What the asker may see, also when it is not here to ask."""
-        return TopicSight(self.authorizer, self.super_users, self.principal, self.host)
+    def visibility(self) -> AuthorizedTopics:
+        """The topics that the caller may describe; still valid when the caller is gone."""
+        return AuthorizedTopics(self.authorizer, self.super_users, self.caller.principal, self.caller.host)
 
     def may(self, operation: Operation, kind: ResourceKind, name: str) -> bool:
         return self._is_allowed(operation, Resource(kind, name))
@@ -75,44 +81,82 @@ class AccessCheck:
     def may_topic(self, operation: Operation, name: str) -> bool:
         return self._is_allowed(operation, Resource(ResourceKind.TOPIC, name))
 
+    def may_topic_or_id(self, operation: Operation, name: str | None, topic_id: bytes) -> bool:
+        """The same for a topic by name or by id. An unknown id is allowed: the handler does not know it either."""
+        found = self.topic_name(name, topic_id)
+        return found is None or self.may_topic(operation, found)
+
     def may_group(self, operation: Operation, name: str) -> bool:
         return self._is_allowed(operation, Resource(ResourceKind.GROUP, name))
+
+    def may_transactional_id(self, operation: Operation, name: str) -> bool:
+        return self._is_allowed(operation, Resource(ResourceKind.TRANSACTIONAL_ID, name))
 
     def may_cluster(self, operation: Operation) -> bool:
         return self._is_allowed(operation, CLUSTER)
 
     def _is_allowed(self, operation: Operation, resource: Resource) -> bool:
-        if str(self.principal) in self.super_users:
+        caller = self.caller
+        if str(caller.principal) in self.super_users:
             return True
-        return self.authorizer.allows(self.principal, self.host, operation, resource)
+        return self.authorizer.allows(caller.principal, caller.host, operation, resource)
 
     def topic_name(self, name: str | None, topic_id: bytes) -> str | None:
-        """A topic's name, however it was named; None for an id that nobody has."""
+        """The name of a topic that was named by name or id; None for an unknown id."""
         if name:
             return name
         topic = self.broker.metadata.image.topics_by_id.get(TopicId.of(topic_id))
         return None if topic is None else topic.name
 
-    def bits(self, kind: ResourceKind, name: str, possible: int) -> int:
-        """Which of the possible operations are allowed, as KIP-430 has it."""
-        return sum(1 << one for one in Operation if possible >> one & 1 and self.may(one, kind, name))
+    # Allowed operations as bits (KIP-430)
 
+    def topic_operations(self, name: str) -> int:
+        return self._operations(Resource(ResourceKind.TOPIC, name), ON_TOPICS)
 
-def sifted(rows: Iterable[Row], is_allowed: Callable[[Row], bool]) -> tuple[list[Row], list[Row]]:
-    """Rows that are allowed, and the others."""
-    kept: list[Row] = []
-    denied: list[Row] = []
-    for row in rows:
-        (kept if is_allowed(row) else denied).append(row)
-    return kept, denied
+    def group_operations(self, name: str) -> int:
+        return self._operations(Resource(ResourceKind.GROUP, name), ON_GROUPS)
+
+    def cluster_operations(self) -> int:
+        """None of them where the caller may not describe the cluster."""
+        return self._operations(CLUSTER, ON_CLUSTER) if self.may_cluster(Operation.DESCRIBE) else 0
+
+    def _operations(self, resource: Resource, possible: int) -> int:
+        return sum(1 << one for one in Operation if possible >> one & 1 and self._is_allowed(one, resource))
 
 
 AuthorizationRule = Callable[[Any, AccessCheck], Verdict]
 
 
-def handle_authorized(guard: AuthorizationRule, handle: Callable[[], Any], request: Any, access: AccessCheck) -> Any:
-    """What the handler answers, in any of a handler's ways, with what the guard has to add."""
-    verdict = guard(request, access)
+def split_allowed(rows: Iterable[Row], is_allowed: Callable[[Row], bool]) -> tuple[list[Row], list[Row]]:
+    """The allowed rows, and the others."""
+    allowed: list[Row] = []
+    denied: list[Row] = []
+    for row in rows:
+        (allowed if is_allowed(row) else denied).append(row)
+    return allowed, denied
+
+
+def grant_without(
+    denied: list[Row], rows_of: Callable[[Any], list[Any]], refused: Callable[[Row], Any], *, unless_error: bool = False
+) -> Verdict:
+    """Grant a request that lost its `denied` rows: each comes back in the response as `refused` makes it.
+
+    With `unless_error` they are left out where the whole response is an error.
+    """
+    if not denied:
+        return GRANTED
+
+    def complete(response: Any) -> Any:
+        if not (unless_error and response.error_code):
+            rows_of(response).extend(map(refused, denied))
+        return response
+
+    return Granted(complete)
+
+
+def handle_authorized(rule: AuthorizationRule, handle: Callable[[], Any], request: Any, access: AccessCheck) -> Any:
+    """The outcome of a handler behind its rule, in any form that a handler may return."""
+    verdict = rule(request, access)
     if isinstance(verdict, Denied):
         return verdict.response
     outcome = handle()

@@ -1,4 +1,4 @@
-"""The client behind a request, as handlers see it: a Kafka connection or an HTTP request."""
+"""The caller of a request, as handlers see it: a Kafka connection or an HTTP request."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from qanat.security.authentication import Principal
 
 
 class Caller(Protocol):
-    """What handlers may know of a client and do to it."""
+    """What a handler may know of a client, and do to it."""
 
     principal: Principal
 
     def __hash__(self) -> int:
-        """Callers are told apart by identity."""
+        """Callers differ by identity."""
 
     @property
     def host(self) -> str:
@@ -22,14 +22,14 @@ class Caller(Protocol):
 
     @property
     def is_inter_broker(self) -> bool:
-        """Whether the request came over the listener for brokers."""
+        """Whether the request came over the inter-broker listener."""
 
     @property
-    def is_let_go(self) -> bool:
-        """Whether this broker ended the conversation, and not the client."""
+    def is_closed_by_broker(self) -> bool:
+        """Whether the broker closed the connection, and not the client."""
 
     def close(self) -> None:
-        """End the conversation: a request without a response cannot be refused otherwise."""
+        """Close the connection: the only way to refuse a request without a response."""
 
-    def wait_with(self, waiting: asyncio.Future[Any]) -> None:
-        """Cancel `waiting` when the client goes away."""
+    def cancel_on_disconnect(self, waiting: asyncio.Future[Any]) -> None:
+        """Cancel `waiting` when the client disconnects."""

@@ -1,7 +1,7 @@
-"""Which errors an answer carries: its own, and those of its rows, whatever the API.
+"""The errors that a response carries: its own and those of its rows, for any API.
 
-Where to look is found out once per API, from the types of its answer's fields; after that, an
-answer costs a look at each row that could carry an error.
+The types of a response's fields say where errors can be. That is found once per API; after that, a response costs a
+look at each row that can carry an error.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import msgspec
 
 Errors = dict[int, int]
 CountErrors = Callable[[Any, Errors], None]
-"""Adds every error of an answer to a count by code."""
+"""Adds every error of a response to a count by code."""
 
 _CODE = "error_code"
 
 
 def counter_of(kind: type[msgspec.Struct]) -> CountErrors:
-    """What counts the errors of one kind of answer."""
+    """The counter for one type of response."""
     return _OFTEN.get(kind.__name__) or _counter(kind) or _none
 
 
@@ -41,11 +41,11 @@ def _of_fetch(response: Any, errors: Errors) -> None:
 
 
 _OFTEN: dict[str, CountErrors] = {"ProduceResponse": _of_produce, "FetchResponse": _of_fetch}
-"""Written out, because they are asked a million times."""
+"""Written by hand: they run for every request."""
 
 
 def _counter(kind: type[msgspec.Struct]) -> CountErrors | None:
-    """What looks at a struct and everything below it; None where there is no place for an error."""
+    """The counter for a struct and everything below it; None where it has no place for an error."""
     below: list[tuple[Callable[[Any], Any], CountErrors]] = []
     for field in msgspec.structs.fields(kind):
         for inner in _row_types(field.type):
@@ -65,7 +65,7 @@ def _counter(kind: type[msgspec.Struct]) -> CountErrors | None:
 
 
 def _none(response: Any, errors: Errors) -> None:
-    """For answers that have no place for an error."""
+    """For responses without a place for an error."""
 
 
 def _add(code: int, errors: Errors) -> None:
@@ -73,7 +73,7 @@ def _add(code: int, errors: Errors) -> None:
 
 
 def _row_types(annotation: Any) -> list[type[msgspec.Struct]]:
-    """The structs that a field is a list of, a list that may be null included."""
+    """The structs that a field lists; the list may be null."""
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         return []
     found: list[type[msgspec.Struct]] = []

@@ -1,4 +1,4 @@
-"""What a handler knows of a request besides its message: the caller, the version, the broker."""
+"""The context of a request: what a handler knows besides the message."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class RequestContext(Struct):
-    """The caller, the version of its request, and the broker that answers."""
+    """The broker, the caller, and the header with the version of the request."""
 
     broker: Broker
     caller: Caller
     header: RequestHeader
     _yielder: CooperativeYield | None = None
     visibility: TopicVisibility | None = None
-    """Which topics the caller may see; None where every caller may see all."""
+    """Which topics the caller may see; None where no authorizer decides."""
 
     @property
     def version(self) -> int:
@@ -38,5 +38,5 @@ class RequestContext(Struct):
 
     @property
     def is_long(self) -> bool:
-        """Whether this took more than one piece of work: a request of many rows, or a handler that yielded."""
+        """Whether the request has many rows, or its handler has yielded."""
         return self._yielder is not None and self._yielder.count > 0

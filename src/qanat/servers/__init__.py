@@ -1,1 +1,10 @@
-"""Thin doors: the Kafka protocol (a file per API), push frames, HTTP. Nothing is here yet."""
+"""Servers: what clients connect to.
+
+- `kafka`    the Kafka protocol over TCP: connections, limits, dispatch, SASL, fast paths
+- `http`     HTTP/1.1: produce, consume, administer, observe
+- `metrics`  `GET /metrics` on an address of its own
+- `listener_security`  authentication and authorization of a listener, for all of them
+
+Rule 1: servers translate. What a request means stands in `qanat.api`, once for all servers.
+Rule 2: a server does not import another; metrics alone reads the Kafka listener's counters.
+"""

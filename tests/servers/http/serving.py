@@ -1,4 +1,4 @@
-"""A node with an HTTP door in this process, on a loop of its own, and a small blocking client for it."""
+"""A node with an HTTP server in this process, on a loop of its own, and a small blocking client for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from qanat.security.settings import SecuritySettings
 from qanat.servers.http.settings import HttpSettings
 from qanat.transactions.settings import TransactionSettings
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 JSON = {"Content-Type": "application/json"}
 
 
@@ -39,7 +39,7 @@ class Answer:
 
 
 class ServedNode:
-    """A node that serves until it is told to stop."""
+    """A node that serves until `stop`."""
 
     def __init__(self, settings: NodeSettings) -> None:
         self.settings = settings
@@ -62,14 +62,14 @@ class ServedNode:
 
     def start(self) -> None:
         self._thread.start()
-        self._started.result(PATIENCE_S)
+        self._started.result(TIMEOUT_S)
 
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(PATIENCE_S)
+        self._thread.join(TIMEOUT_S)
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE_S)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(TIMEOUT_S)
 
     @property
     def port(self) -> int:
@@ -80,9 +80,9 @@ class ServedNode:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def ask(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Answer:
+    def call(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Answer:
         """One request on a connection of its own; a body that is no bytes is sent as JSON."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_S)
         try:
             sent = dict(headers or {})
             data = body if isinstance(body, bytes | None) else msgspec.json.encode(body)
@@ -96,10 +96,10 @@ class ServedNode:
             connection.close()
 
     def get(self, path: str, **headers: str) -> Answer:
-        return self.ask("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+        return self.call("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
     def post(self, path: str, body: object = None, **headers: str) -> Answer:
-        return self.ask("POST", path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+        return self.call("POST", path, body, {name.replace("_", "-"): value for name, value in headers.items()})
 
 
 def node_settings(data_dir: str | None = None, **http_settings: Any) -> NodeSettings:

@@ -27,28 +27,28 @@ def done(answer: Answer) -> Any:
     return answer.json
 
 
-def test_a_list_is_told_page_by_page_each_topic_once(node: ServedNode) -> None:
+def test_a_list_comes_page_by_page_each_topic_once(node: ServedNode) -> None:
     names = [f"page-{number}" for number in range(5)]
     for name in names:
         create(node, name)
 
-    told, path = list[str](), "/api/v1/topics?limit=2"
+    listed, path = list[str](), "/api/v1/topics?limit=2"
     while True:
         page = done(node.get(path))
         assert len(page["topics"]) <= 2
-        told += [topic["name"] for topic in page["topics"]]
+        listed += [topic["name"] for topic in page["topics"]]
         if page["next_page_token"] is None:
             break
         path = f"/api/v1/topics?limit=2&page_token={page['next_page_token']}"
 
-    assert len(told) == len(set(told))
-    assert set(names) <= set(told)
+    assert len(listed) == len(set(listed))
+    assert set(names) <= set(listed)
 
 
 def test_a_topic_is_altered_grown_and_deleted(node: ServedNode) -> None:
     create(node, "changing", partitions=2)
 
-    done(node.ask("PATCH", "/api/v1/topics/changing", {"configs": {"retention.ms": "60000"}}))
+    done(node.call("PATCH", "/api/v1/topics/changing", {"configs": {"retention.ms": "60000"}}))
     assert done(node.get("/api/v1/topics/changing"))["configs"] == {"retention.ms": "60000"}
     done(node.post("/api/v1/topics/changing/partitions", {"partitions": 4}))
     described = done(node.get("/api/v1/topics/changing"))
@@ -56,7 +56,7 @@ def test_a_topic_is_altered_grown_and_deleted(node: ServedNode) -> None:
     fewer = node.post("/api/v1/topics/changing/partitions", {"partitions": 3})
     assert (fewer.status, fewer.json["error"]) == (400, "INVALID_PARTITIONS")
 
-    done(node.ask("DELETE", "/api/v1/topics/changing"))
+    done(node.call("DELETE", "/api/v1/topics/changing"))
     assert node.get("/api/v1/topics/changing").status == 404
 
 
@@ -64,7 +64,7 @@ def test_records_are_deleted_before_an_offset(node: ServedNode) -> None:
     create(node, "shrinking", partitions=1)
     node.post("/api/v1/topics/shrinking/records", [{"value": number} for number in range(6)])
 
-    done(node.ask("DELETE", "/api/v1/topics/shrinking/records", {"offsets": {"0": 4}}))
+    done(node.call("DELETE", "/api/v1/topics/shrinking/records", {"offsets": {"0": 4}}))
 
     assert done(node.get("/api/v1/topics/shrinking"))["partition_details"][0]["earliest_offset"] == 4
     kept = done(node.get("/consume?topic=shrinking&partition=0&offset=earliest"))
@@ -88,9 +88,9 @@ def test_settings_are_changed_and_go_back_to_their_default(node: ServedNode, of:
         return rows.get(name, {"value": None})["value"]
 
     before = in_force()
-    done(node.ask("PATCH", f"/api/v1/configs/{of}", {"configs": {name: value}}))
+    done(node.call("PATCH", f"/api/v1/configs/{of}", {"configs": {name: value}}))
     assert in_force() == value != before
-    done(node.ask("PATCH", f"/api/v1/configs/{of}", {"configs": {name: None}}))
+    done(node.call("PATCH", f"/api/v1/configs/{of}", {"configs": {name: None}}))
     assert in_force() == before
 
 
@@ -105,11 +105,11 @@ def test_a_group_is_listed_described_with_its_lag_and_deleted(node: ServedNode) 
     assert ([row["lag"] for row in described["partitions"]], described["total_lag"]) == ([7], 7)
     (fetched,) = done(node.get("/api/v1/groups/behind/offsets"))["offsets"]
     assert fetched["offset"] == 3
-    done(node.ask("DELETE", "/api/v1/groups/behind"))
+    done(node.call("DELETE", "/api/v1/groups/behind"))
     assert node.get("/api/v1/groups/behind").status == 404
 
 
-def test_the_cluster_and_its_brokers_are_told(node: ServedNode) -> None:
+def test_the_cluster_and_its_brokers_are_described(node: ServedNode) -> None:
     cluster, brokers = done(node.get("/api/v1/cluster")), done(node.get("/api/v1/brokers"))
 
     assert cluster["controller_id"] == 0

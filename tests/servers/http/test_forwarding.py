@@ -1,6 +1,6 @@
 """Writes to partitions of other brokers: written once, whatever becomes of requests and answers on their way.
 
-The broker and its log are real; the way to them loses what it is told to lose.
+The broker and its log are real; the gateway to them loses requests and answers by plan.
 """
 
 from __future__ import annotations
@@ -15,53 +15,53 @@ from tests.servers.http.serving import ServedNode, node_settings, served
 from qanat.connection.faults import UnreachableError
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
-from qanat.servers.http.caller import Caller
+from qanat.servers.http.caller import HttpCaller
 from qanat.servers.http.kafka_gateway import KafkaGateway
 from qanat.servers.http.problems import Problem
 from qanat.servers.http.records.forwarding import Forwarding
-from qanat.servers.http.records.record_parsing import Outgoing
+from qanat.servers.http.records.record_parsing import ProducerRecord
 from qanat.wire.kafka.messages.init_producer_id import InitProducerIdResponse
 from qanat.wire.kafka.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from qanat.wire.kafka.registry import ApiKey
 
 
-def told(code: ErrorCode) -> ProduceResponse:
+def response_with(code: ErrorCode) -> ProduceResponse:
     return ProduceResponse([TopicProduceResponse(partition_responses=[PartitionProduceResponse(0, code)])])
 
 
-class Way(KafkaGateway):
-    """Asks as the door does; what becomes of each produce request is drawn from a plan, and nothing after its end."""
+class PlannedGateway(KafkaGateway):
+    """The gateway of HTTP, with an outcome from a plan for each produce request; after the plan all arrive."""
 
     def __init__(self, node: ServedNode, plan: str = "", timeout_s: float = 20.0, has_ids: bool = True) -> None:
         assert node.node.http is not None
-        door = node.node.http.door
-        super().__init__(door.broker, door.kafka.dispatcher, None, timeout_s)
+        context = node.node.http.context
+        super().__init__(context.broker, node.node.listener.dispatcher, None, timeout_s)
         self.plan = plan.split()
         self.has_ids = has_ids
         self.asked = 0
 
-    async def ask(self, caller: Caller, api_key: ApiKey, request: Any, node_id: int | None = None) -> Any:
+    async def call(self, caller: HttpCaller, api_key: ApiKey, request: Any, node_id: int | None = None) -> Any:
         if api_key is ApiKey.INIT_PRODUCER_ID and not self.has_ids:
             return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if api_key is not ApiKey.PRODUCE:
-            return await super().ask(caller, api_key, request, node_id)
+            return await super().call(caller, api_key, request, node_id)
         self.asked += 1
         match self.plan.pop(0) if self.plan else "arrives":
             case "request-lost":
                 raise UnreachableError("the connection broke")
             case "answer-lost":
-                await super().ask(caller, api_key, request, node_id)
+                await super().call(caller, api_key, request, node_id)
                 raise UnreachableError("the connection broke")
             case "replaced-after-append":
-                await super().ask(caller, api_key, request, node_id)
-                return told(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                await super().call(caller, api_key, request, node_id)
+                return response_with(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             case "not-leader":
-                return told(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                return response_with(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             case "too-few":
-                return told(ErrorCode.NOT_ENOUGH_REPLICAS)
+                return response_with(ErrorCode.NOT_ENOUGH_REPLICAS)
             case "acknowledged-and-lost":
-                return told(ErrorCode.NONE)
-        return await super().ask(caller, api_key, request, node_id)
+                return response_with(ErrorCode.NONE)
+        return await super().call(caller, api_key, request, node_id)
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +75,8 @@ def made(node: ServedNode, topic: str, **configs: str) -> TopicPartition:
     return TopicPartition(topic, 0)
 
 
-def record(at: TopicPartition, value: object) -> Outgoing:
-    return Outgoing(at.topic, None, str(value).encode(), (), 0, 0)
+def record(at: TopicPartition, value: object) -> ProducerRecord:
+    return ProducerRecord(at.topic, None, str(value).encode(), (), 0, 0)
 
 
 def values(node: ServedNode, at: TopicPartition) -> list[Any]:
@@ -96,7 +96,7 @@ def values(node: ServedNode, at: TopicPartition) -> list[Any]:
 )
 def test_a_record_whose_answer_did_not_come_is_sent_again_and_written_once(node: ServedNode, plan: str) -> None:
     at = made(node, f"once-{plan.replace(' ', '.')}")
-    forwarding = Forwarding(Way(node, plan))
+    forwarding = Forwarding(PlannedGateway(node, plan))
 
     async def write() -> list[Any]:
         return [await forwarding.write(at, [record(at, number)], -1) for number in range(5)]
@@ -107,7 +107,7 @@ def test_a_record_whose_answer_did_not_come_is_sent_again_and_written_once(node:
 
 def test_what_comes_while_a_batch_is_on_its_way_leaves_together(node: ServedNode) -> None:
     at = made(node, "together-lanes")
-    way = Way(node, "answer-lost answer-lost")
+    way = PlannedGateway(node, "answer-lost answer-lost")
     forwarding = Forwarding(way)
 
     async def write() -> list[Any]:
@@ -120,7 +120,7 @@ def test_what_comes_while_a_batch_is_on_its_way_leaves_together(node: ServedNode
 
 def test_a_batch_that_is_refused_does_not_take_other_records_with_it(node: ServedNode) -> None:
     at = made(node, "refused-lanes", **{"max.message.bytes": "2000"})
-    forwarding = Forwarding(Way(node, "arrives"))
+    forwarding = Forwarding(PlannedGateway(node, "arrives"))
     large = [1, f'"{"x" * 5000}"', 2]
 
     async def write() -> list[Any]:
@@ -135,7 +135,7 @@ def test_a_batch_that_is_refused_does_not_take_other_records_with_it(node: Serve
 
 def test_who_leaves_a_record_in_doubt_says_so_and_goes_on(node: ServedNode) -> None:
     at = made(node, "doubt")
-    way = Way(node, "arrives " + "answer-lost " * 1000, timeout_s=0.3)
+    way = PlannedGateway(node, "arrives " + "answer-lost " * 1000, timeout_s=0.3)
     forwarding = Forwarding(way)
 
     async def write() -> list[Any]:
@@ -155,7 +155,7 @@ def test_who_leaves_a_record_in_doubt_says_so_and_goes_on(node: ServedNode) -> N
 
 def test_a_leader_that_lost_what_it_acknowledged_alone_gets_the_next_record(node: ServedNode) -> None:
     at = made(node, "gap")
-    forwarding = Forwarding(Way(node, "arrives acknowledged-and-lost arrives"))
+    forwarding = Forwarding(PlannedGateway(node, "arrives acknowledged-and-lost arrives"))
 
     async def write() -> list[Any]:
         hasty = [await forwarding.write(at, [record(at, number)], 1) for number in range(3)]
@@ -167,7 +167,7 @@ def test_a_leader_that_lost_what_it_acknowledged_alone_gets_the_next_record(node
 
 def test_without_a_producer_id_a_record_is_sent_once_and_never_again(node: ServedNode) -> None:
     at = made(node, "nameless")
-    forwarding = Forwarding(Way(node, "arrives answer-lost", has_ids=False))
+    forwarding = Forwarding(PlannedGateway(node, "arrives answer-lost", has_ids=False))
 
     async def write() -> list[Any]:
         return [await forwarding.write(at, [record(at, number)], -1) for number in range(3)]
@@ -178,9 +178,9 @@ def test_without_a_producer_id_a_record_is_sent_once_and_never_again(node: Serve
     assert values(node, at) == [0, 1, 2]
 
 
-def test_too_few_replicas_are_told_at_once(node: ServedNode) -> None:
+def test_too_few_replicas_are_reported_at_once(node: ServedNode) -> None:
     at = made(node, "too-few")
-    way = Way(node, "too-few")
+    way = PlannedGateway(node, "too-few")
 
     (outcome,) = node.run(Forwarding(way).write(at, [record(at, 0)], -1))
 

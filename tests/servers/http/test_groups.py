@@ -1,4 +1,4 @@
-"""Groups and queues over HTTP: partitions are shared out, taken over and committed; records are held and given back."""
+"""Groups and queues over HTTP: partitions are assigned, revoked and committed; records are acquired and released."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from tests.servers.http.serving import PATIENCE_S, ServedNode, node_settings, served
+from tests.servers.http.serving import TIMEOUT_S, ServedNode, node_settings, served
 
 
 def subscribe(node: ServedNode, group: str, topic: str, **more: object) -> Any:
@@ -31,7 +31,7 @@ def test_two_members_share_the_partitions_and_one_takes_over_when_the_other_leav
     ours = subscribe(node, "shared", "work", member_id=first["member_id"])
     assert sorted(ours["assigned_partitions"] + theirs["assigned_partitions"]) == [0, 1, 2, 3]
 
-    assert node.ask("DELETE", f"/api/v1/groups/shared/members/{second['member_id']}").json["done"] == "left"
+    assert node.call("DELETE", f"/api/v1/groups/shared/members/{second['member_id']}").json["done"] == "left"
     assert subscribe(node, "shared", "work", member_id=first["member_id"])["assigned_partitions"] == [0, 1, 2, 3]
     assert node.post(f"/api/v1/groups/shared/members/{second['member_id']}/heartbeat").status == 404
 
@@ -59,7 +59,7 @@ def test_a_member_reads_on_from_what_was_committed(node: ServedNode) -> None:
 def test_a_silent_member_is_out_after_its_session() -> None:
     with served(node_settings(http_session_timeout_ms=300)) as node:
         first = subscribe(node, "silent", "t")["member_id"]
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while node.get("/api/v1/groups/silent").json["members"]:
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -87,7 +87,7 @@ def test_offsets_are_reset_where_a_group_has_no_members(node: ServedNode) -> Non
     node.post("/api/v1/groups/old/offsets/reset", {"to": "latest", "topic": "past", "dry_run": True})
     assert node.get("/api/v1/groups/old/offsets").json["offsets"][0]["offset"] == 1
 
-    assert node.ask("DELETE", "/api/v1/groups/old").json["done"] == "deleted"
+    assert node.call("DELETE", "/api/v1/groups/old").json["done"] == "deleted"
     assert node.get("/api/v1/groups/old").status == 404
 
 
@@ -104,7 +104,7 @@ def queue(node: ServedNode) -> str:
         node.post("/api/v1/topics", {"name": "tasks", "partitions": 1})
     name = f"q{time.monotonic_ns()}"
     latest = {"configs": {"share.auto.offset.reset": "latest"}}
-    assert node.ask("PATCH", f"/api/v1/configs/groups/{name}", latest).status == 200
+    assert node.call("PATCH", f"/api/v1/configs/groups/{name}", latest).status == 200
     acquire(node, name, None, 1)
     return name
 
@@ -129,7 +129,7 @@ def test_a_record_of_a_queue_is_given_to_one_member_until_it_is_acknowledged(nod
     again = acquire(node, queue, theirs["member_id"], 10, 10_000)
     assert [(one["value"], one["delivery_count"]) for one in again["messages"]] == [(1, 2)]
 
-    left = node.ask("DELETE", f"/api/v1/queues/{queue}/members/{theirs['member_id']}")
+    left = node.call("DELETE", f"/api/v1/queues/{queue}/members/{theirs['member_id']}")
     assert left.json["done"] == "left"
     back = acquire(node, queue, mine["member_id"], 10, 10_000)
     assert sorted(one["value"] for one in back["messages"]) == [1, 3]

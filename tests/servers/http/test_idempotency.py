@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
-from tests.servers.http.serving import PATIENCE_S, ServedNode, node_settings, served
+from tests.servers.http.serving import TIMEOUT_S, ServedNode, node_settings, served
 
 NDJSON = "application/x-ndjson"
 
@@ -62,7 +62,7 @@ def test_a_request_under_a_key_is_written_as_a_whole_or_not_at_all(node: ServedN
 def test_a_repeat_is_answered_even_when_its_topic_is_gone(node: ServedNode) -> None:
     body = {"topic": "gone", "value": 1}
     first = node.post("/produce", body, Idempotency_Key="gone")
-    node.ask("DELETE", "/api/v1/topics/gone")
+    node.call("DELETE", "/api/v1/topics/gone")
 
     assert node.post("/produce", body, Idempotency_Key="gone").body == first.body
     assert node.get("/api/v1/topics/gone").status == 404
@@ -116,7 +116,7 @@ def test_answers_that_are_cut_off_lose_nothing_and_double_nothing(node: ServedNo
     reader.start()
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(produce, range(sent)))
-    reader.join(PATIENCE_S)
+    reader.join(TIMEOUT_S)
 
     assert sorted(seen, key=str) == sorted(range(sent), key=str)
     assert sorted(values(node, "cut"), key=str) == sorted(range(sent), key=str)

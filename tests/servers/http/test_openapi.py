@@ -1,4 +1,4 @@
-"""The door's own document: what it says is so, whatever is asked; and it needs nothing from elsewhere."""
+"""The OpenAPI document: it matches the answers of every operation, and needs nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CHECKS = (
 
 def test_every_operation_is_documented_once(node: ServedNode) -> None:
     document = node.get("/openapi.json").json
-    names = [told["operationId"] for methods in document["paths"].values() for told in methods.values()]
+    names = [operation["operationId"] for methods in document["paths"].values() for operation in methods.values()]
 
     assert document["openapi"] == "3.1.0"
     assert len(names) == len(set(names)) > 30
     assert {"/produce", "/consume", "/subscribe", "/api/v1/topics", "/health"} <= set(document["paths"])
-    assert all(told["summary"] for methods in document["paths"].values() for told in methods.values())
+    assert all(operation["summary"] for methods in document["paths"].values() for operation in methods.values())
 
 
 def test_the_page_for_people_fetches_nothing_from_elsewhere(node: ServedNode) -> None:

@@ -44,7 +44,7 @@ def test_any_json_value_comes_back_as_it_was(node: ServedNode, value: object) ->
     assert "value_encoding" not in message
 
 
-def test_text_and_binary_are_written_bare_and_told_as_such(node: ServedNode) -> None:
+def test_text_and_binary_are_written_bare_and_shown_as_such(node: ServedNode) -> None:
     binary = bytes(range(256))
     rows = [
         {"key": "a", "value": "plain text", "value_encoding": "text"},
@@ -68,14 +68,14 @@ def test_text_and_binary_are_written_bare_and_told_as_such(node: ServedNode) -> 
     assert found["//4=", None]["key_encoding"] == "base64"
 
 
-def test_partition_and_timestamp_are_obeyed(node: ServedNode) -> None:
+def test_partition_and_timestamp_are_used(node: ServedNode) -> None:
     placed = node.post("/produce", {"topic": "placed", "key": "k", "value": 1, "partition": 2, "timestamp": 1234567890})
 
     assert placed.json == {"partition": 2, "offset": 0}
     assert consumed(node, "placed")[0]["timestamp"] == 1234567890
 
 
-def test_lines_and_arrays_tell_what_became_of_each_record(node: ServedNode) -> None:
+def test_lines_and_arrays_have_a_result_for_each_record(node: ServedNode) -> None:
     lines = b"\n".join(msgspec.json.encode({"key": f"k{number}", "value": number}) for number in range(5000))
     answer = node.post("/api/v1/topics/lines/records", lines, Content_Type=NDJSON)
     assert (answer.status, answer.json["produced"]) == (200, 5000)
@@ -146,7 +146,7 @@ def test_a_cursor_can_be_used_again_and_goes_on_in_every_partition(node: ServedN
 def test_a_cursor_of_an_earlier_topic_is_refused(node: ServedNode) -> None:
     node.post("/produce", {"topic": "again", "value": 1})
     cursor = node.get("/api/v1/topics/again/records").json["next_cursor"]
-    node.ask("DELETE", "/api/v1/topics/again")
+    node.call("DELETE", "/api/v1/topics/again")
     node.post("/produce", {"topic": "again", "value": 1})
 
     assert node.get(f"/api/v1/topics/again/records?cursor={cursor}").status == 409

@@ -1,4 +1,4 @@
-"""What is wrong with a request is told: what, where, what to do. Every refusal is a problem document."""
+"""Refusals over HTTP: every one is a problem document that says what, where and what to do."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def refused(answer: Answer, status: int, *words: str) -> Answer:
     return answer
 
 
-def test_malformed_json_is_told_with_its_position(strict: ServedNode) -> None:
+def test_malformed_json_is_refused_with_its_position(strict: ServedNode) -> None:
     answer = refused(strict.post("/produce", b'{"topic": "t", "value": nope}'), 400, "not JSON", "byte 25")
     assert answer.json["position"] == 25
     refused(strict.post("/produce", b'{"topic": "t", "value": 1'), 400, "truncated")
@@ -87,7 +87,7 @@ def test_queries_are_checked(strict: ServedNode) -> None:
 
 def test_addresses_methods_and_content_types(strict: ServedNode) -> None:
     refused(strict.get("/nothing/here"), 404, "/docs")
-    assert refused(strict.ask("PUT", "/produce"), 405).headers["allow"] == "POST"
+    assert refused(strict.call("PUT", "/produce"), 405).headers["allow"] == "POST"
     refused(strict.post("/produce", b"a=1", Content_Type="application/x-www-form-urlencoded"), 415, "application/json")
     refused(strict.post("/produce", b"x", Content_Encoding="br"), 415, "gzip")
 
@@ -109,7 +109,7 @@ def test_sizes_are_limited(strict: ServedNode) -> None:
 
 
 def talk(node: ServedNode, *pieces: bytes) -> bytes:
-    """Send raw bytes and read until the door hangs up."""
+    """Send raw bytes and read until the server closes."""
     with socket.create_connection(("127.0.0.1", node.port), timeout=30) as connection:
         for piece in pieces:
             connection.sendall(piece)
@@ -136,7 +136,7 @@ def test_what_is_no_http_is_refused_in_the_same_form(strict: ServedNode) -> None
     ],
     ids=["unfinished chunk", "unfinished body", "unfinished header", "silence"],
 )
-def test_who_does_not_go_on_is_let_go(strict: ServedNode, piece: bytes) -> None:
+def test_a_client_that_stops_in_a_request_is_closed(strict: ServedNode, piece: bytes) -> None:
     began = time.monotonic()
 
     received = talk(strict, piece)
@@ -146,7 +146,7 @@ def test_who_does_not_go_on_is_let_go(strict: ServedNode, piece: bytes) -> None:
     assert time.monotonic() - began < 25
 
 
-def test_more_connections_than_allowed_are_told_to_come_later(strict: ServedNode) -> None:
+def test_more_connections_than_allowed_are_refused_with_retry_after(strict: ServedNode) -> None:
     open_ones = [socket.create_connection(("127.0.0.1", strict.port)) for _ in range(20)]
     try:
         answer = strict.get("/health")

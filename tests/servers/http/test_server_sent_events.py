@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import wsproto
-from tests.servers.http.serving import PATIENCE_S, ServedNode, node_settings, served
+from tests.servers.http.serving import TIMEOUT_S, ServedNode, node_settings, served
 from wsproto.events import AcceptConnection, CloseConnection, RejectConnection, Request, TextMessage
 
 from qanat.servers.metrics.process import resident_bytes
@@ -21,7 +21,7 @@ class Events:
     """A stream of Server-Sent Events."""
 
     def __init__(self, node: ServedNode, path: str, **headers: str) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", node.port, timeout=PATIENCE_S)
+        self._connection = http.client.HTTPConnection("127.0.0.1", node.port, timeout=TIMEOUT_S)
         self._connection.request("GET", path, headers={name.replace("_", "-"): text for name, text in headers.items()})
         self.response = self._connection.getresponse()
 
@@ -67,7 +67,7 @@ def test_a_topic_that_is_deleted_ends_its_streams_with_a_problem(node: ServedNod
     node.post("/api/v1/topics", {"name": "doomed", "partitions": 1})
     with closing(Events(node, "/api/v1/topics/doomed/stream")) as events:
         events.next()
-        node.ask("DELETE", "/api/v1/topics/doomed")
+        node.call("DELETE", "/api/v1/topics/doomed")
         last = events.next()
 
     assert last["event"] == "problem"
@@ -77,7 +77,7 @@ def test_a_topic_that_is_deleted_ends_its_streams_with_a_problem(node: ServedNod
 @contextmanager
 def websocket(node: ServedNode, path: str) -> Iterator[Iterator[Any]]:
     """A WebSocket client: its events, handshake first."""
-    with socket.create_connection(("127.0.0.1", node.port), timeout=PATIENCE_S) as wire:
+    with socket.create_connection(("127.0.0.1", node.port), timeout=TIMEOUT_S) as wire:
         connection = wsproto.WSConnection(wsproto.ConnectionType.CLIENT)
         wire.sendall(connection.send(Request(host="x", target=path)))
 
@@ -97,10 +97,10 @@ def test_a_websocket_brings_records_with_the_cursor_to_resume_from(node: ServedN
         assert isinstance(next(events), AcceptConnection)
         for number in range(4):
             node.post("/produce", {"topic": "sockets", "value": number})
-        told = [json.loads(event.data) for event, _ in zip(events, range(2), strict=False)]
-    assert [one["value"] for one in told] == [0, 1]
+        sent = [json.loads(event.data) for event, _ in zip(events, range(2), strict=False)]
+    assert [one["value"] for one in sent] == [0, 1]
 
-    with websocket(node, f"/api/v1/topics/sockets/ws?cursor={told[-1]['cursor']}") as events:
+    with websocket(node, f"/api/v1/topics/sockets/ws?cursor={sent[-1]['cursor']}") as events:
         assert isinstance(next(events), AcceptConnection)
         rest = [next(events) for _ in range(2)]
 
@@ -125,7 +125,7 @@ def test_a_client_has_only_so_many_streams() -> None:
             assert (one.response.status, two.response.status) == (200, 200)
             with closing(Events(node, path)) as three:
                 assert three.response.status == 429
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while True:
             with closing(Events(node, path)) as later:
                 if later.response.status == 200:
@@ -133,8 +133,8 @@ def test_a_client_has_only_so_many_streams() -> None:
             assert time.monotonic() < deadline
 
 
-def test_readers_that_take_nothing_cost_bounded_memory_and_hold_up_nobody() -> None:
-    """500 streams over 4 MB that nobody reads, and one that is read: it gets everything."""
+def test_readers_that_take_nothing_cost_bounded_memory_and_delay_no_client() -> None:
+    """500 streams over 4 MB without a reader, and one with: it gets everything."""
     with served(node_settings()) as node:
         node.post("/api/v1/topics", {"name": "heavy", "partitions": 1})
         rows = [{"value": "x" * 1000} for _ in range(400)]

@@ -1,4 +1,4 @@
-"""A client of nothing but frames: asks in exactly the version that a test wants, with our own codec."""
+"""A client of nothing but frames: requests in exactly the version that a test wants, with our own codec."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_librdkafka_creates_grows_and_deletes_a_topic(librdkafka: Any) -> None:
     assert "orders" not in librdkafka.list_topics(timeout=WAIT_S).topics
 
 
-def test_librdkafka_is_told_what_is_wrong(librdkafka: Any) -> None:
+def test_librdkafka_gets_the_reason_of_a_refusal(librdkafka: Any) -> None:
     done(librdkafka.create_topics([new_topic("orders")]))
     again = refusal(librdkafka.create_topics([new_topic("orders")]))
     replicas = refusal(librdkafka.create_topics([new_topic("t", replication_factor=3)]))
@@ -126,10 +126,12 @@ def test_kafka_python_administers_settings(kafka_python: Any) -> None:
     kafka_python.create_topics([kafka_admin.NewTopic("orders", num_partitions=1, replication_factor=1)])
     resource = kafka_admin.ConfigResource(kafka_admin.ConfigResourceType.TOPIC, "orders", {"retention.ms": "5"})
     kafka_python.alter_configs([resource])
-    told = kafka_python.describe_configs([kafka_admin.ConfigResource(kafka_admin.ConfigResourceType.TOPIC, "orders")])
+    described = kafka_python.describe_configs(
+        [kafka_admin.ConfigResource(kafka_admin.ConfigResourceType.TOPIC, "orders")]
+    )
 
-    assert "retention.ms" in str(told)
-    assert "'5'" in str(told)
+    assert "retention.ms" in str(described)
+    assert "'5'" in str(described)
 
 
 def test_kafka_python_describes_cluster_and_log_directories(kafka_python: Any) -> None:
@@ -148,14 +150,14 @@ def test_aiokafka_administers_topics_in_the_oldest_versions(broker: RunningBroke
             await admin.create_partitions({"orders": aio_admin.NewPartitions(3)})
             (described,) = await admin.describe_topics(["orders"])
             kind = aio_admin.config_resource.ConfigResourceType.TOPIC
-            told = await admin.describe_configs([aio_admin.config_resource.ConfigResource(kind, "orders")])
+            configs = await admin.describe_configs([aio_admin.config_resource.ConfigResource(kind, "orders")])
             await admin.delete_topics(["orders"])
             left = await admin.list_topics()
         finally:
             await admin.close()
 
         assert len(described["partitions"]) == 3
-        assert "retention.ms" in str(told)
+        assert "retention.ms" in str(configs)
         assert "orders" not in left
 
     asyncio.run(main())

@@ -1,4 +1,4 @@
-"""A listener that asks for authentication: who is let in, and what a stranger may say before."""
+"""A listener that requires authentication: which clients it accepts, and which requests before."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_a_plain_listener_answers_as_kafkas_does() -> None:
         ({"group.consumer.assignors": "uniform,fair"}, "no partition assignor 'fair'; installed are .*range, uniform"),
     ],
 )
-def test_what_is_not_there_is_told_at_start(settings: dict[str, object], message: str) -> None:
+def test_a_missing_plugin_is_reported_at_start(settings: dict[str, object], message: str) -> None:
     given = {"listener.security.protocol": "SASL_PLAINTEXT", **settings}
     if "sasl" not in str(settings) and settings:
         del given["listener.security.protocol"]

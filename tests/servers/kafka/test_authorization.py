@@ -1,7 +1,9 @@
-"""Authorisation: every API has its rule, and who may nothing gets Kafka's errors and learns nothing."""
+"""Authorization: every API has its rule, and a caller without rights gets Kafka's errors and learns nothing."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,14 +11,17 @@ import msgspec
 import pytest
 from tests.servers.kafka.raw import RawClient
 
-from qanat.api.api_table import SERVED
-from qanat.api.authorization_table import AUTHORIZATION_RULES
+from qanat.api.api_table import SERVED, ServedApi
+from qanat.api.request_context import RequestContext
 from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import MalformedMessageError
 from qanat.model.ids import TopicId
 from qanat.security.authentication import Principal
 from qanat.security.authorization import Operation, Resource, ResourceKind
-from qanat.servers.kafka.listener_security import ListenerSecurity
+from qanat.servers.http.caller import HttpCaller
+from qanat.servers.listener_security import ListenerSecurity
 from qanat.testing import EmbeddedBroker
+from qanat.wire.kafka.headers import RequestHeader
 from qanat.wire.kafka.messages import (
     alter_configs,
     consumer_group_describe,
@@ -57,7 +62,7 @@ CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 class Rules:
-    """An authoriser that allows what a test says, and remembers what it was asked."""
+    """An authorizer that allows what a test says, and records what it was asked."""
 
     def __init__(self) -> None:
         self.is_allowed: Callable[[Operation, Resource], bool] = lambda operation, resource: False
@@ -78,7 +83,7 @@ def rules() -> Rules:
 def broker(rules: Rules) -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker() as broker:
         broker.create_topic(TOPIC)
-        broker.node.listener.dispatcher.interceptor = ListenerSecurity(authorizer=rules).ask
+        broker.node.listener.dispatcher.interceptor = ListenerSecurity(authorizer=rules).handle
         yield broker
 
 
@@ -252,11 +257,33 @@ CELLS = [
 
 
 def test_every_api_has_a_rule() -> None:
-    assert [served.api.name for key, served in SERVED.items() if key not in AUTHORIZATION_RULES] == []
+    assert [served.api.name for served in SERVED.values() if served.authorize is None] == []
+
+
+def test_an_api_without_a_rule_is_refused_altogether(broker: EmbeddedBroker, rules: Rules) -> None:
+    rules.is_allowed = lambda operation, resource: True
+    without_rule = ServedApi(ApiKey.HEARTBEAT, 0, 4, "api.caller")
+    security = ListenerSecurity(authorizer=rules, super_users=("User:ANONYMOUS",))
+    context = RequestContext(broker.node.broker, HttpCaller(None), RequestHeader(ApiKey.HEARTBEAT, 4, 0, None, 0))
+
+    with pytest.raises(MalformedMessageError, match="no authorization rule"):
+        security.handle(without_rule, heartbeat.HeartbeatRequest(GROUP), context)
+
+
+def test_a_rule_is_imported_with_the_first_request_of_its_api() -> None:
+    code = """
+import sys
+import qanat.servers.kafka.listener, qanat.servers.listener_security
+from qanat.api.api_table import SERVED
+print(*[served.module for served in SERVED.values() if f"qanat.{served.module}" in sys.modules])
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+
+    assert ran.stdout.split() == []
 
 
 @pytest.mark.parametrize(("key", "version"), CELLS, ids=lambda value: getattr(value, "name", str(value)))
-def test_who_may_nothing_is_refused(broker: EmbeddedBroker, key: ApiKey, version: int) -> None:
+def test_a_caller_without_rights_is_refused(broker: EmbeddedBroker, key: ApiKey, version: int) -> None:
     make, expected, _ = REQUESTS[key]
     with RawClient(broker.bootstrap_servers) as client:
         answer = client.ask(key, version, make(version))
@@ -265,7 +292,7 @@ def test_who_may_nothing_is_refused(broker: EmbeddedBroker, key: ApiKey, version
 
 
 @pytest.mark.parametrize("key", list(REQUESTS), ids=lambda key: key.name)
-def test_who_may_everything_is_not(broker: EmbeddedBroker, rules: Rules, key: ApiKey) -> None:
+def test_a_caller_with_all_rights_is_not(broker: EmbeddedBroker, rules: Rules, key: ApiKey) -> None:
     if key is ApiKey.DELETE_TOPICS:
         return
     rules.is_allowed = lambda operation, resource: True
@@ -376,7 +403,7 @@ def test_what_is_allowed_of_a_request_is_done(broker: EmbeddedBroker, rules: Rul
     assert "yours" not in broker.topics()
 
 
-def test_operations_are_told_as_far_as_they_are_allowed(broker: EmbeddedBroker, rules: Rules) -> None:
+def test_operations_are_shown_as_far_as_they_are_allowed(broker: EmbeddedBroker, rules: Rules) -> None:
     rules.is_allowed = lambda operation, resource: operation in (Operation.DESCRIBE, Operation.READ)
     request = metadata.MetadataRequest(
         [metadata.MetadataRequestTopic(name=TOPIC)], include_topic_authorized_operations=True
@@ -408,7 +435,7 @@ def test_an_authoriser_means_no_fetch_sessions(broker: EmbeddedBroker, rules: Ru
 
 def test_super_users_are_not_asked_about(broker: EmbeddedBroker, rules: Rules) -> None:
     dispatcher = broker.node.listener.dispatcher
-    before, dispatcher.interceptor = dispatcher.interceptor, ListenerSecurity(None, rules, ("User:ANONYMOUS",)).ask
+    before, dispatcher.interceptor = dispatcher.interceptor, ListenerSecurity(None, rules, ("User:ANONYMOUS",)).handle
     try:
         with RawClient(broker.bootstrap_servers) as client:
             rows = client.ask(ApiKey.METADATA, 12, metadata.MetadataRequest(None)).topics

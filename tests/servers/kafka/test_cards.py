@@ -1,4 +1,4 @@
-"""Every served API has a file that opens with its card, and the card tells of the versions that the table has."""
+"""Every served API has a module that opens with its card, and the card names the versions of the table."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
+import qanat
 from qanat.api.api_table import SERVED, ServedApi
-from qanat.servers import kafka
 
-FOLDER = Path(next(iter(kafka.__path__)))
+PACKAGE = Path(next(iter(qanat.__path__)))
 
 
 def card_of(served: ServedApi) -> str:
     """The docstring of the API's file, which need not be imported for it."""
-    return ast.get_docstring(ast.parse((FOLDER / f"{served.module}.py").read_text())) or ""
+    path = PACKAGE / f"{served.module.replace('.', '/')}.py"
+    return ast.get_docstring(ast.parse(path.read_text())) or ""
 
 
 @pytest.mark.parametrize("served", SERVED.values(), ids=lambda served: served.api.name)
@@ -27,10 +28,10 @@ def test_an_api_has_a_file_of_its_own_with_a_card(served: ServedApi) -> None:
 
 @pytest.mark.parametrize("served", SERVED.values(), ids=lambda served: served.api.name)
 def test_a_card_ends_with_the_last_version_that_is_served(served: ServedApi) -> None:
-    told = [int(number) for number in re.findall(r"\bv(\d+)\b", card_of(served))]
+    versions = [int(number) for number in re.findall(r"\bv(\d+)\b", card_of(served))]
 
-    assert max(told, default=0) == served.last_version
-    assert min(told, default=served.first_version) >= served.first_version
+    assert max(versions, default=0) == served.last_version
+    assert min(versions, default=served.first_version) >= served.first_version
 
 
 @pytest.mark.parametrize("served", SERVED.values(), ids=lambda served: served.api.name)

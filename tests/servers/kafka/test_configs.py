@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.servers.conftest import RunningBroker
-from tests.servers.kafka.asking import (
+from tests.servers.kafka.admin_requests import (
     APPEND,
     BROKER,
     DELETE,
@@ -36,7 +36,7 @@ FROM_TOPIC, FROM_START, FROM_DEFAULT = 1, 4, 5
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_a_topics_settings_tell_value_and_source(client: RawClient, version: int) -> None:
+def test_a_topics_settings_have_value_and_source(client: RawClient, version: int) -> None:
     create(client, topic("orders", retention_ms="1000"))
     found = describe(client, "orders", version=version, synonyms=True)
     configs = {config.name: config for config in found.configs}
@@ -58,10 +58,10 @@ def test_a_topics_settings_tell_value_and_source(client: RawClient, version: int
 def test_documentation_and_synonyms_come_only_when_asked_for(client: RawClient) -> None:
     create(client, topic("orders"))
     (plain,) = describe(client, "orders", "retention.ms").configs
-    (told,) = describe(client, "orders", "preallocate", documentation=True).configs
+    (described,) = describe(client, "orders", "preallocate", documentation=True).configs
 
     assert (plain.synonyms, plain.documentation) == ([], None)
-    assert "no effect" in (told.documentation or "")
+    assert "no effect" in (described.documentation or "")
 
 
 def test_names_that_do_not_exist_are_left_out(client: RawClient) -> None:
@@ -71,7 +71,7 @@ def test_names_that_do_not_exist_are_left_out(client: RawClient) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_a_brokers_settings_tell_where_they_come_from(client: RawClient, version: int) -> None:
+def test_a_brokers_settings_have_their_sources(client: RawClient, version: int) -> None:
     configs = {config.name: config for config in describe(client, "1", kind=BROKER, version=version).configs}
 
     assert configs["broker.id"].value == "1"

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.servers.kafka.asking import assigned, create, look, topic, value_of
+from tests.servers.kafka.admin_requests import assigned, create, look, topic, value_of
 from tests.servers.kafka.raw import RawClient
 
 from qanat.model.error_codes import ErrorCode
@@ -114,7 +114,7 @@ def test_without_time_nothing_is_begun(client: RawClient) -> None:
     assert look(client, "orders")["orders"].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_internal_topics_are_internal_whoever_creates_them(client: RawClient) -> None:
+def test_internal_topics_are_internal_by_any_creator(client: RawClient) -> None:
     create(client, CreatableTopic("__transaction_state", 2, 1))
 
     assert look(client, "__transaction_state")["__transaction_state"].is_internal

@@ -4,7 +4,7 @@ import time
 
 import pytest
 from tests.servers.conftest import RunningBroker, StartBroker
-from tests.servers.kafka.asking import create, delete, look, topic
+from tests.servers.kafka.admin_requests import create, delete, look, topic
 from tests.servers.kafka.raw import RawClient
 
 from qanat.model.error_codes import ErrorCode

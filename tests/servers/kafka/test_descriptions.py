@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.servers.conftest import CLUSTER_ID, RunningBroker, StartBroker
-from tests.servers.kafka.asking import create, topic
+from tests.servers.kafka.admin_requests import create, topic
 from tests.servers.kafka.raw import RawClient
 
 from qanat.model.error_codes import ErrorCode
@@ -29,16 +29,14 @@ NOT_ASKED = -(2**31)
 @pytest.mark.parametrize("version", range(3))
 def test_the_cluster_is_described(broker: RunningBroker, client: RawClient, version: int) -> None:
     answer = client.ask(ApiKey.DESCRIBE_CLUSTER, version, DescribeClusterRequest())
-    told = client.ask(ApiKey.DESCRIBE_CLUSTER, version, DescribeClusterRequest(True))
+    described = client.ask(ApiKey.DESCRIBE_CLUSTER, version, DescribeClusterRequest(True))
 
     assert (answer.error_code, answer.cluster_id, answer.controller_id) == (0, CLUSTER_ID, 1)
     assert [(one.broker_id, one.host, one.port) for one in answer.brokers] == [(1, "127.0.0.1", broker.port)]
-    assert (answer.cluster_authorized_operations, told.cluster_authorized_operations) == (NOT_ASKED, 8096)
+    assert (answer.cluster_authorized_operations, described.cluster_authorized_operations) == (NOT_ASKED, 8096)
 
 
-def test_a_broker_that_must_register_anew_still_tells_clients_of_itself(
-    broker: RunningBroker, client: RawClient
-) -> None:
+def test_a_broker_that_must_register_again_still_names_itself(broker: RunningBroker, client: RawClient) -> None:
     async def forget() -> None:
         broker.broker.metadata.image.brokers.clear()
 
@@ -149,7 +147,7 @@ def test_a_plain_listener_knows_no_mechanism(client: RawClient, version: int) ->
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_a_plain_listener_authenticates_nobody(client: RawClient, version: int) -> None:
+def test_a_plain_listener_authenticates_no_client(client: RawClient, version: int) -> None:
     answer = client.ask(ApiKey.SASL_AUTHENTICATE, version, SaslAuthenticateRequest(b"\0user\0password"))
 
     assert answer.error_code == ErrorCode.ILLEGAL_SASL_STATE

@@ -1,4 +1,4 @@
-"""The short way of Fetch answers as the long way does, waits as it does, and leaves nothing behind."""
+"""The fast path of Fetch answers and waits as the ordinary path does, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 from tests.servers.test_connection import PlayedTransport
-from tests.wire.kafka.test_lone_fetch import framed
+from tests.wire.kafka.test_fast_fetch import framed
 
 from qanat.api.api_table import ServedApi
 from qanat.api.request_context import RequestContext
@@ -21,7 +21,7 @@ from qanat.servers.kafka.connection import KafkaConnection
 from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.dispatch import Dispatcher
 from qanat.testing import BrokerHere
-from qanat.wire.kafka.lone_fetch import VERSION
+from qanat.wire.kafka.fast_fetch import VERSION
 from qanat.wire.kafka.messages import fetch as codec
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from qanat.wire.kafka.registry import ApiKey
@@ -37,16 +37,16 @@ def _handled(served: ServedApi, request: Any, context: RequestContext) -> Any:
 
 async def until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
-        while not is_so():  # noqa: ASYNC110 - the transport is played: nobody tells of what is written to it
+        while not is_so():  # noqa: ASYNC110 - the transport is played: it sends no event
             await asyncio.sleep(0)
 
 
 class Client:
     """A consumer's connection, whose socket is played."""
 
-    def __init__(self, broker: BrokerHere, *, is_long: bool = False) -> None:
+    def __init__(self, broker: BrokerHere, *, is_ordinary: bool = False) -> None:
         self.dispatcher = Dispatcher(broker.node.broker)
-        if is_long:
+        if is_ordinary:
             self.dispatcher.interceptor = _handled
         self.faults: list[BaseException] = []
         self.transport = PlayedTransport()
@@ -95,7 +95,7 @@ async def running() -> AsyncIterator[BrokerHere]:
         yield broker
 
 
-def partition_of(broker: BrokerHere) -> Partition:
+def coordinator_partition(broker: BrokerHere) -> Partition:
     found = broker.node.broker.lookup.led(TOPIC, 0)
     assert isinstance(found, Partition)
     return found
@@ -104,7 +104,7 @@ def partition_of(broker: BrokerHere) -> Partition:
 async def append(broker: BrokerHere, value: bytes = b"value", **more: Any) -> bytes:
     """One record in a batch of its own; returns the batch once it can be read."""
     batch = bytes(encode_batch([Record(0, 0, None, value)], **more))
-    written = partition_of(broker).append_now(bytearray(batch))
+    written = coordinator_partition(broker).append_now(bytearray(batch))
     assert written is not None
     if written.durable is not None:
         await written.durable
@@ -132,7 +132,7 @@ async def test_it_answers_as_the_long_way_does(asked: dict[str, Any]) -> None:
     async with running() as broker:
         for value in (b"first", b"second"):
             await append(broker, value)
-        short, long = Client(broker), Client(broker, is_long=True)
+        short, long = Client(broker), Client(broker, is_ordinary=True)
         for client in (short, long):
             client.ask(**asked)
             await client.answered()
@@ -178,7 +178,7 @@ async def test_enough_in_several_batches_is_answered_before_the_time_is_up() -> 
         assert len(bytes(cast(Any, (await client.answer()).records))) >= 200
 
 
-async def test_who_waits_at_a_topic_that_is_deleted_is_told() -> None:
+async def test_a_fetch_parked_at_a_deleted_topic_is_answered() -> None:
     async with running() as broker:
         client = Client(broker)
         client.ask(wait_ms=LONG_MS)
@@ -190,9 +190,9 @@ async def test_who_waits_at_a_topic_that_is_deleted_is_told() -> None:
 
 async def test_aborted_transactions_are_named() -> None:
     async with running() as broker:
-        partition_of(broker).log.producers.requires_verification = False
+        coordinator_partition(broker).log.producers.requires_verification = False
         await append(broker, producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True)
-        marked = partition_of(broker).append_marker(EndMarker(5, 0, 0, is_commit=False))
+        marked = coordinator_partition(broker).append_marker(EndMarker(5, 0, 0, is_commit=False))
         if marked is not None:
             await marked
         client, patient = Client(broker), Client(broker)
@@ -207,7 +207,7 @@ async def test_aborted_transactions_are_named() -> None:
 
 async def test_nothing_is_left_of_a_client_that_has_gone() -> None:
     async with running() as broker:
-        client, partition = Client(broker), partition_of(broker)
+        client, partition = Client(broker), coordinator_partition(broker)
         client.ask(wait_ms=LONG_MS)
         client.connection.connection_lost(None)
 
@@ -239,7 +239,7 @@ async def test_a_bug_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> Non
         def broken(*_: object) -> None:
             raise ZeroDivisionError
 
-        monkeypatch.setattr(client.dispatcher._fetch_fast_path, "look", broken)
+        monkeypatch.setattr(client.dispatcher._fetch_fast_path, "read", broken)
         await append(broker)
         await until(lambda: bool(client.faults))
 

@@ -1,4 +1,4 @@
-"""A topic of many partitions is made beside everybody else's work, and to the end."""
+"""A topic of many partitions is created to the end while other requests are served."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from tests.servers.conftest import RunningBroker, StartBroker
-from tests.servers.kafka.asking import create, look, topic
+from tests.servers.kafka.admin_requests import create, look, topic
 from tests.servers.kafka.raw import RawClient
 
 from qanat.wire.kafka.messages.create_topics import CreateTopicsRequest
@@ -15,7 +15,7 @@ from qanat.wire.kafka.registry import ApiKey
 MANY = 200
 
 
-def hosted(running: RunningBroker, name: str) -> int:
+def replicas_of(running: RunningBroker, name: str) -> int:
     async def count() -> int:
         return sum(at.topic == name for at in running.broker.partitions)
 
@@ -27,23 +27,23 @@ def test_others_are_served_while_a_large_topic_is_made(start_broker: StartBroker
     with RawClient(running.address) as large, RawClient(running.address) as small:
         large.send(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest([topic("large", MANY)], 60_000))
         (created,) = create(small, topic("small"))
-        meanwhile = hosted(running, "large")
+        meanwhile = replicas_of(running, "large")
         (answer,) = large.receive(ApiKey.CREATE_TOPICS, 7).topics
 
     assert (created.error_code, answer.error_code, answer.num_partitions) == (0, 0, MANY)
-    assert meanwhile < MANY == hosted(running, "large")
+    assert meanwhile < MANY == replicas_of(running, "large")
 
 
 def test_a_topic_is_whole_though_its_creator_hung_up(start_broker: StartBroker, tmp_path: Path) -> None:
     running = start_broker(engine="file", path=str(tmp_path))
     with RawClient(running.address) as client:
         client.send(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest([topic("large", MANY)], 60_000))
-        while not hosted(running, "large"):
+        while not replicas_of(running, "large"):
             time.sleep(0.001)
     deadline = time.monotonic() + 30
-    while hosted(running, "large") < MANY and time.monotonic() < deadline:
+    while replicas_of(running, "large") < MANY and time.monotonic() < deadline:
         time.sleep(0.01)
     with RawClient(running.address) as client:
         found = look(client, "large")["large"]
 
-    assert hosted(running, "large") == len(found.partitions) == MANY
+    assert replicas_of(running, "large") == len(found.partitions) == MANY

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.log.batches import batch
 from tests.servers.conftest import RunningBroker
-from tests.servers.kafka.asking import create, look, topic
+from tests.servers.kafka.admin_requests import create, look, topic
 from tests.servers.kafka.raw import RawClient
 
 from qanat.model.error_codes import ErrorCode
@@ -131,8 +131,8 @@ def test_all_new_starts_of_a_request_are_written_down_at_once(
     asked = [DeleteRecordsTopic(name, [DeleteRecordsPartition(0, 2)]) for name in ("orders", "bills")]
     answer = client.ask(ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest(asked, 10_000))
 
-    told = [(row.error_code, row.low_watermark) for one in answer.topics for row in one.partitions]
-    assert told == [(0, 2), (0, 2)]
+    rows = [(row.error_code, row.low_watermark) for one in answer.topics for row in one.partitions]
+    assert rows == [(0, 2), (0, 2)]
     assert checkpoints == 1
 
 

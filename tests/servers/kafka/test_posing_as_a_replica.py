@@ -1,9 +1,9 @@
-"""On a listener for clients nobody is a replica: a clear error, in every version."""
+"""A client that poses as a replica gets a clear error, in every version."""
 
 from __future__ import annotations
 
 import pytest
-from tests.servers.kafka.asking import create, topic
+from tests.servers.kafka.admin_requests import create, topic
 from tests.servers.kafka.raw import RawClient
 
 from qanat.model.error_codes import ErrorCode
@@ -12,7 +12,7 @@ from qanat.wire.kafka.registry import ApiKey
 
 
 @pytest.mark.parametrize("version", [4, 6, 7, 12])
-def test_who_poses_as_a_replica_is_refused_and_told_at_every_partition(client: RawClient, version: int) -> None:
+def test_a_false_replica_is_refused_in_every_partition(client: RawClient, version: int) -> None:
     create(client, topic("orders"))
     asked = FetchTopic("orders", partitions=[FetchPartition(0, partition_max_bytes=1000)])
     answer = client.ask(ApiKey.FETCH, version, FetchRequest(replica_id=1, max_bytes=1000, topics=[asked]))

@@ -1,4 +1,4 @@
-"""The short way of Produce: which batches take it, and what it waits with: many answers, one timer."""
+"""The fast path of Produce: which batches take it, and its acknowledgements, many with one timer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from qanat.api.records.ack_timeouts import STEP_S, AckTimeouts
 from qanat.servers.kafka.produce_fast_path import PLAIN_BYTES, is_plain
+from qanat.wire.kafka.fast_produce import read_fast_produce
 from qanat.wire.kafka.headers import frame_request
-from qanat.wire.kafka.lone_produce import read_fast_produce
 from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData, write_request
 from qanat.wire.records import Record, encode_batch
 
@@ -33,7 +33,7 @@ def is_plain_when(
     return is_plain(request, view[request.start : request.end])
 
 
-def test_a_small_sound_batch_of_nobody_in_particular_is_plain() -> None:
+def test_a_small_sound_batch_without_a_producer_id_is_plain() -> None:
     assert is_plain_when()
     assert is_plain_when(PLAIN_BYTES - 100)
 
@@ -60,37 +60,37 @@ class Answer:
         self.late.set()
 
 
-async def test_whoever_waits_too_long_is_told_and_nobody_else() -> None:
-    patience = AckTimeouts()
+async def test_only_an_expired_acknowledgement_times_out() -> None:
+    ack_timeouts = AckTimeouts()
     impatient, patient, answered = Answer(), Answer(), Answer()
-    patience.begin(impatient, 0)
-    patience.begin(patient, 3600)
-    patience.begin(answered, 0)
-    patience.end(answered)
+    ack_timeouts.begin(impatient, 0)
+    ack_timeouts.begin(patient, 3600)
+    ack_timeouts.begin(answered, 0)
+    ack_timeouts.end(answered)
     await asyncio.wait_for(impatient.late.wait(), 30)
-    patience.close()
+    ack_timeouts.close()
 
     assert not patient.late.is_set()
     assert not answered.late.is_set()
 
 
-async def test_after_a_time_without_anybody_the_next_is_looked_after() -> None:
-    patience = AckTimeouts()
+async def test_after_an_idle_time_the_next_acknowledgement_times_out() -> None:
+    ack_timeouts = AckTimeouts()
     gone, next_one = Answer(), Answer()
-    patience.begin(gone, 3600)
-    patience.end(gone)
+    ack_timeouts.begin(gone, 3600)
+    ack_timeouts.end(gone)
     await asyncio.sleep(3 * STEP_S)
-    patience.begin(next_one, 0)
+    ack_timeouts.begin(next_one, 0)
     await asyncio.wait_for(next_one.late.wait(), 30)
 
     assert not gone.late.is_set()
 
 
-async def test_nobody_is_told_after_the_end() -> None:
-    patience = AckTimeouts()
+async def test_no_acknowledgement_times_out_after_the_end() -> None:
+    ack_timeouts = AckTimeouts()
     one = Answer()
-    patience.begin(one, 0)
-    patience.close()
+    ack_timeouts.begin(one, 0)
+    ack_timeouts.close()
     await asyncio.sleep(3 * STEP_S)
 
     assert not one.late.is_set()

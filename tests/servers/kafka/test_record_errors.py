@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
 from tests.servers.conftest import RunningBroker
-from tests.servers.kafka.asking import create, topic
+from tests.servers.kafka.admin_requests import create, topic
 from tests.servers.kafka.raw import RawClient
 
 from qanat.model.error_codes import ErrorCode
@@ -46,9 +46,9 @@ def test_records_without_a_key_are_named_from_version_8_on(client: RawClient, co
     keys = (b"a", None, b"b", None)
     row = produce(client, version, *(Record(place, now_ms, key, b"v") for place, key in enumerate(keys)))
     assert (row.error_code, row.base_offset, row.log_start_offset) == (ErrorCode.INVALID_RECORD, -1, 0)
-    is_told = version >= 8
-    assert [one.batch_index for one in row.record_errors] == ([1, 3] if is_told else [])
-    assert (row.error_message is not None) is is_told
+    is_named = version >= 8
+    assert [one.batch_index for one in row.record_errors] == ([1, 3] if is_named else [])
+    assert (row.error_message is not None) is is_named
     assert all(one.batch_index_error_message for one in row.record_errors)
     assert end_offset(client, compacted) == 0, "the others are not written either"
 
@@ -75,7 +75,7 @@ def delivered(broker: RunningBroker, name: str, **settings: object) -> Counter[i
     return outcomes
 
 
-def test_librdkafka_tells_bad_messages_from_those_that_were_sent_beside_them(
+def test_librdkafka_separates_bad_messages_from_good_ones(
     broker: RunningBroker, client: RawClient, compacted: str
 ) -> None:
     outcomes = delivered(broker, compacted)

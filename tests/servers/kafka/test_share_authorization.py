@@ -1,4 +1,4 @@
-"""What an authoriser is asked about share groups, and what those who may not see are told."""
+"""Authorization of share groups: what the authorizer is asked, and what callers without rights get."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.servers.kafka.raw import RawClient
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authentication import Principal
 from qanat.security.authorization import Operation, Resource, ResourceKind
-from qanat.servers.kafka.listener_security import ListenerSecurity
+from qanat.servers.listener_security import ListenerSecurity
 from qanat.testing import EmbeddedBroker
 from qanat.wire.kafka.messages import alter_share_group_offsets as altering
 from qanat.wire.kafka.messages import delete_share_group_offsets as deleting
@@ -43,7 +43,7 @@ def rules() -> Rules:
 
 @pytest.fixture(scope="module")
 def broker(rules: Rules) -> Iterator[EmbeddedBroker]:
-    """With a share group `g` that reads `t` and `u`, of which nobody is left."""
+    """With a share group `g` that reads `t` and `u` and has no members."""
     with EmbeddedBroker() as broker:
         for name in ("t", "u"):
             broker.create_topic(name, partitions=1)
@@ -51,7 +51,7 @@ def broker(rules: Rules) -> Iterator[EmbeddedBroker]:
             for epoch in (0, -1):
                 beat = ShareGroupHeartbeatRequest("g", "m", epoch, subscribed_topic_names=["t", "u"])
                 assert client.ask_coordinator(ApiKey.SHARE_GROUP_HEARTBEAT, 1, beat).error_code == 0
-        broker.node.listener.dispatcher.interceptor = ListenerSecurity(authorizer=rules).ask
+        broker.node.listener.dispatcher.interceptor = ListenerSecurity(authorizer=rules).handle
         yield broker
 
 

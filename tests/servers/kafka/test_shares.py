@@ -8,9 +8,9 @@ from pathlib import Path
 from time import monotonic, sleep, time
 
 import pytest
-from tests.servers.kafka.asking import SET, change, create, delete, describe, topic
+from tests.servers.kafka.admin_requests import SET, change, create, delete, describe, topic
 from tests.servers.kafka.raw import RawClient
-from tests.servers.kafka.sharing import (
+from tests.servers.kafka.share_member import (
     ACCEPT,
     GROUP,
     REJECT,
@@ -42,7 +42,7 @@ from qanat.wire.kafka.messages.share_group_describe import ShareGroupDescribeReq
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, encode_batch
 
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 SETTINGS = {
     "group.share.record.lock.duration.ms": 1_000,
     "share.coordinator.state.topic.num.partitions": 2,
@@ -70,7 +70,7 @@ def set_offset(client: RawClient, group: str, offset: int) -> int:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    deadline = monotonic() + PATIENCE_S
+    deadline = monotonic() + TIMEOUT_S
     while not holds():
         assert monotonic() < deadline, "waited in vain"
         sleep(0.02)
@@ -119,7 +119,7 @@ def scene() -> Iterator[Scene]:
 # Beginning
 
 
-def test_a_group_begins_at_the_end_unless_told_otherwise(scene: Scene) -> None:
+def test_a_group_begins_at_the_end_by_default(scene: Scene) -> None:
     scene.make()
     produce(scene.client, "orders", b"old")
     late = scene.member("a")
@@ -160,7 +160,7 @@ def test_a_beginning_that_is_none_is_refused(scene: Scene) -> None:
     assert answer.error_code == ErrorCode.INVALID_CONFIG
 
 
-def test_where_a_group_began_is_kept_before_anybody_accepts_anything(scene: Scene) -> None:
+def test_where_a_group_began_is_kept_before_any_record_is_accepted(scene: Scene) -> None:
     scene.make()
     assert given(scene.member("a").fetch()) == []
     produce(scene.client, "orders", b"while nobody looks")
@@ -359,7 +359,7 @@ def test_dead_letters_wait_for_their_topic_even_through_a_restart(scene: Scene) 
         scene.restart()
         assert given(scene.member("b").fetch()) == []
         scene.make("orders.dead")
-        (letter,) = scene.broker.wait_for("orders.dead", 1, PATIENCE_S)
+        (letter,) = scene.broker.wait_for("orders.dead", 1, TIMEOUT_S)
         assert letter.value == b"bad"
 
 

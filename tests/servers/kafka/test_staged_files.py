@@ -1,4 +1,4 @@
-"""Files beside a broker that clients name instead of sending what is in them, through a real broker on a real disk."""
+"""Staged files: clients name a file on the broker's machine instead of sending batches; a real broker, a real disk."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_files_in_a_transaction_are_seen_together_or_not_at_all(
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_nobodys_file_is_appended_with_each_acks(broker: EmbeddedBroker, place: Path, acks: int) -> None:
+def test_a_file_without_a_producer_is_appended_with_each_acks(broker: EmbeddedBroker, place: Path, acks: int) -> None:
     topic = f"plain{acks}"
     broker.create_topic(topic, partitions=1)
 

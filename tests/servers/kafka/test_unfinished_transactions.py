@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from tests.servers.conftest import RunningBroker
-from tests.servers.kafka.asking import create, topic
+from tests.servers.kafka.admin_requests import create, topic
 from tests.servers.kafka.raw import RawClient
 
 from qanat.broker.coordinators.transaction_markers import MarkerWriter
@@ -33,7 +33,7 @@ from qanat.wire.records import Record, decode_records, encode_batch
 SECONDS = 30
 REFUSALS = 3
 MOMENT_S = 0.2
-"""Long enough for a write to be held up, and less than the coordinator's patience."""
+"""Long enough to delay a write, and shorter than the coordinator's timeout."""
 
 
 def completes(batch: Buffer) -> bool:

@@ -1,4 +1,4 @@
-"""What a real broker tells of itself after real clients have used it."""
+"""The metrics of a real broker after real clients have used it."""
 
 from __future__ import annotations
 
@@ -121,16 +121,16 @@ def test_errors_are_counted_by_their_code(broker: EmbeddedBroker) -> None:
     assert scrape(broker)["qanat_request_errors_total", "DescribeConfigs", "UNKNOWN_TOPIC_OR_PARTITION"] == 1
 
 
-def test_strangers_are_counted(broker: EmbeddedBroker) -> None:
+def test_cut_off_connections_are_counted(broker: EmbeddedBroker) -> None:
     host, port = broker.bootstrap_servers.split(":")
-    with socket.create_connection((host, int(port)), 20) as stranger:
-        stranger.sendall(b"\xff" * 8)
-        assert stranger.recv(1) == b""
+    with socket.create_connection((host, int(port)), 20) as attacker:
+        attacker.sendall(b"\xff" * 8)
+        assert attacker.recv(1) == b""
 
     assert scrape(broker)["qanat_connections_cut_off_total",] == 1
 
 
-def test_c37_open_and_late_transactions_are_told(broker: EmbeddedBroker) -> None:
+def test_c37_open_and_late_transactions_are_counted(broker: EmbeddedBroker) -> None:
     broker.create_topic("orders", partitions=2)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t"})
     producer.init_transactions(30)
@@ -140,7 +140,7 @@ def test_c37_open_and_late_transactions_are_told(broker: EmbeddedBroker) -> None
     assert producer.flush(30) == 0
     open_ = scrape(broker)
     logs = [one.log for one in broker.node.broker.partitions.values() if one.log.topic_partition.topic == "orders"]
-    # As if nobody had written to it for longer than any transaction may take, and 15 seconds.
+    # As if its last write were older than any transaction may take, and 15 seconds.
     timeout_ms = broker.node.broker.current_settings.transactions.transaction_max_timeout_ms
     (state,) = logs[0].producers.states.values()
     state.last_used_ms -= timeout_ms + 16_000
@@ -155,7 +155,7 @@ def test_c37_open_and_late_transactions_are_told(broker: EmbeddedBroker) -> None
     assert over["qanat_partitions_with_late_transactions",] == 0
 
 
-def test_partitions_are_told_one_by_one_where_that_is_asked_for() -> None:
+def test_partitions_have_samples_of_their_own_on_request() -> None:
     with EmbeddedBroker(settings={"metrics.port": 0, "metrics.per.partition": True}) as broker:
         broker.create_topic("orders", partitions=3)
         found = scrape(broker)
@@ -179,13 +179,13 @@ def test_only_metrics_are_served(broker: EmbeddedBroker, path: str, method: str,
 
 
 @pytest.mark.parametrize("sent", [b"\r\n\r\n", b"nonsense\r\n\r\n", b"G" * 20_000, b"GET /metrics"])
-def test_who_does_not_speak_http_is_let_go(broker: EmbeddedBroker, sent: bytes) -> None:
+def test_a_client_that_does_not_speak_http_is_closed(broker: EmbeddedBroker, sent: bytes) -> None:
     host, _, port = place(broker).rpartition(":")
-    with socket.create_connection((host, int(port)), 20) as stranger:
-        stranger.sendall(sent)
-        stranger.shutdown(socket.SHUT_WR)
+    with socket.create_connection((host, int(port)), 20) as attacker:
+        attacker.sendall(sent)
+        attacker.shutdown(socket.SHUT_WR)
         try:
-            while stranger.recv(4096):
+            while attacker.recv(4096):
                 pass
         except ConnectionResetError:
             pass
@@ -198,7 +198,7 @@ def test_nothing_is_served_unless_asked_for() -> None:
         assert broker.node.metrics is None
 
 
-def test_a_taken_address_is_told_in_one_sentence(broker: EmbeddedBroker) -> None:
+def test_a_taken_address_is_reported_in_one_sentence(broker: EmbeddedBroker) -> None:
     port = re.findall(r":(\d+)/", address(broker))[0]
 
     with (

@@ -237,7 +237,7 @@ def damaged(random: Random, data: bytes) -> bytes:
     return bytes(out)
 
 
-def test_who_allows_less_work_than_a_request_takes_is_told_so() -> None:
+def test_a_request_above_its_work_limit_is_refused() -> None:
     names = [metadata.MetadataRequestTopic(name=f"topic-{number}") for number in range(1000)]
     body = memoryview(b"".join(metadata.write_request(metadata.MetadataRequest(names), 12)))
 

@@ -1,18 +1,21 @@
-"""AlterPartitionReassignments (45): other brokers for some partitions, or a move under way taken back.
+"""AlterPartitionReassignments (45): move partitions to other brokers, or cancel a move.
 
 v0   flexible from the start; null for the replicas cancels    v1   whether the number of replicas may change (KIP-860)
 
-The answer comes when the move is decided and stored; whether it is over is told by ListPartitionReassignments.
+The answer comes when the move is decided and stored; ListPartitionReassignments shows whether it is complete.
 """
 
 from __future__ import annotations
 
-from qanat.api.admin_tasks import TIMED_OUT, attempt, carry_through
+from qanat.api.admin_tasks import TIMED_OUT, attempt, run_to_end
+from qanat.api.authorization import AccessCheck, Verdict
+from qanat.api.cluster.authorization import DENIED, needs_cluster
 from qanat.api.request_context import RequestContext
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.reassignments import PartitionPlan, decide_reassignment
 from qanat.cluster.rejection import Rejection
 from qanat.model.error_codes import ErrorCode
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -22,6 +25,12 @@ from qanat.wire.kafka.messages.alter_partition_reassignments import (
 )
 
 
+def authorize(request: AlterPartitionReassignmentsRequest, access: AccessCheck) -> Verdict:
+    """ALTER on the cluster."""
+    refused = AlterPartitionReassignmentsResponse(error_code=DENIED, error_message=None, responses=[])
+    return needs_cluster(Operation.ALTER, access, refused)
+
+
 async def handle(
     request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> AlterPartitionReassignmentsResponse:
@@ -29,7 +38,7 @@ async def handle(
     answers = [
         ReassignableTopicResponse(
             topic.name,
-            [ReassignablePartitionResponse(one.partition_index, *_told(TIMED_OUT)) for one in topic.partitions],
+            [ReassignablePartitionResponse(one.partition_index, *_error_of(TIMED_OUT)) for one in topic.partitions],
         )
         for topic in request.topics
     ]
@@ -38,9 +47,9 @@ async def handle(
         async for topic, answer in context.yielder.over(zip(request.topics, answers, strict=True)):
             for asked, row in zip(topic.partitions, answer.partitions, strict=True):
                 outcome = await _move(topic.name, asked, context, may_resize=may_resize)
-                row.error_code, row.error_message = _told(outcome)
+                row.error_code, row.error_message = _error_of(outcome)
 
-    await carry_through(context.broker, move_all(), request.timeout_ms)
+    await run_to_end(context.broker, move_all(), request.timeout_ms)
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=may_resize, error_message=None, responses=answers
     )
@@ -64,5 +73,5 @@ async def _move(
     return await attempt(context.broker.metadata_changes.carry_out(decide))
 
 
-def _told(outcome: PartitionPlan | Rejection) -> tuple[ErrorCode, str | None]:
+def _error_of(outcome: PartitionPlan | Rejection) -> tuple[ErrorCode, str | None]:
     return (outcome.code, outcome.message) if isinstance(outcome, Rejection) else (ErrorCode.NONE, None)

@@ -1,11 +1,11 @@
-"""ApiVersions (18): which APIs and versions this broker speaks; the first thing any client asks.
+"""ApiVersions (18): the APIs and versions that this broker serves; the first request of any client.
 
 v0-2  plain; v1 throttle time, v2 nothing new
 v3    flexible; client software name and version; supported and finalized features
 v4    features with a minimum of 0 may be named (KIP-1022)
 
-The answer's header is always version 0. A version that we do not know is answered
-in version 0 with error 35 and the range of this API alone (KIP-511).
+The answer's header is always version 0. A request of an unknown version is answered in version 0 with error 35 and the
+range of this API alone (KIP-511).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 
 from qanat.api.api_table import SERVED
+from qanat.api.authorization import GRANTED, AccessCheck, Verdict
 from qanat.api.request_context import RequestContext
 from qanat.cluster import keys
 from qanat.cluster.format_levels import FEATURE, NEWEST, OLDEST
@@ -28,15 +29,20 @@ from qanat.wire.kafka.messages.api_versions import (
 from qanat.wire.kafka.registry import ApiKey
 
 FEATURES = {"group.version": 1, "share.version": 1, "transaction.version": int(EPOCH_PER_TRANSACTION)}
-"""By name, the newest level, which is also the one in force.
+"""The newest level of each feature, which is also the finalized one.
 
-A client that finds 2 of `transaction.version` adds partitions by writing to them, and expects a new epoch of every end:
-Produce 12, TxnOffsetCommit 5 and EndTxn 5 must serve that.
+A client that finds level 2 of `transaction.version` adds partitions by writing to them, and expects a new epoch with
+every end: Produce 12, TxnOffsetCommit 5 and EndTxn 5 must serve that.
 """
 _FROM_ZERO_FROM = 4
 """Older versions cannot name features that begin at 0."""
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-"""What Kafka takes for a client's software name and version."""
+"""A client's software name and version, as Kafka accepts them."""
+
+
+def authorize(request: ApiVersionsRequest, access: AccessCheck) -> Verdict:
+    """Allowed for every client."""
+    return GRANTED
 
 
 def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
@@ -54,7 +60,7 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
 
 
 def _supported(version: int) -> list[SupportedFeatureKey]:
-    """Which levels of each feature we know; older clients are not told of those that begin at 0."""
+    """The supported levels of each feature; older clients do not get those that begin at 0."""
     known = [SupportedFeatureKey(FEATURE, OLDEST, NEWEST)]
     if version >= _FROM_ZERO_FROM:
         known += [SupportedFeatureKey(name, 0, newest) for name, newest in FEATURES.items()]
@@ -70,7 +76,7 @@ def _served() -> list[ApiVersion]:
 
 
 def unsupported(error_code: ErrorCode) -> ApiVersionsResponse:
-    """What a client gets that asks in a version from the future."""
+    """The answer to a version that is newer than ours."""
     own = SERVED[ApiKey.API_VERSIONS]
     return ApiVersionsResponse(
         error_code=error_code, api_keys=[ApiVersion(ApiKey.API_VERSIONS, own.advertised_first, own.last_version)]

@@ -1,13 +1,14 @@
 """DescribeCluster (60): the cluster's id, its controller, its brokers.
 
-v0   flexible from the start    v1   brokers or controllers (KIP-919)    v2   fenced brokers, where asked for
+v0   flexible from the start    v1   brokers or controllers (KIP-919)    v2   fenced brokers, on request
 
-Controllers are not reached by a listener of their own: who asks for them gets MISMATCHED_ENDPOINT_TYPE.
+Controllers have no listener of their own: a request for them gets MISMATCHED_ENDPOINT_TYPE.
 """
 
 from __future__ import annotations
 
 from qanat.api.allowed_operations import NOT_ASKED, ON_CLUSTER
+from qanat.api.authorization import GRANTED, AccessCheck, Granted, Verdict
 from qanat.api.request_context import RequestContext
 from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.messages.describe_cluster import (
@@ -17,6 +18,18 @@ from qanat.wire.kafka.messages.describe_cluster import (
 )
 
 _BROKERS, _CONTROLLERS = 1, 2
+
+
+def authorize(request: DescribeClusterRequest, access: AccessCheck) -> Verdict:
+    """Allowed for every client; the cluster's operations are shown to callers that may DESCRIBE it."""
+    if not request.include_cluster_authorized_operations:
+        return GRANTED
+
+    def complete(response: DescribeClusterResponse) -> DescribeClusterResponse:
+        response.cluster_authorized_operations = access.cluster_operations()
+        return response
+
+    return Granted(complete)
 
 
 def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:

@@ -1,17 +1,20 @@
-"""DescribeLogDirs (35): the data directory, how full it is, and how large its partitions are.
+"""DescribeLogDirs (35): the data directory, its free space, and the sizes of its partitions.
 
-v1   (what is older is not served)    v2   flexible    v3   an error code for the whole
-v4   size and room of the disk
+v1   (older versions are not served)    v2   flexible    v3   an error code for the whole answer
+v4   total and usable bytes of the volume
 """
 
 from __future__ import annotations
 
 import os
 
+from qanat.api.authorization import AccessCheck, Verdict
+from qanat.api.cluster.authorization import DENIED, needs_cluster
 from qanat.api.request_context import RequestContext
 from qanat.log.partition_log import PartitionLog
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsPartition,
@@ -22,6 +25,12 @@ from qanat.wire.kafka.messages.describe_log_dirs import (
 )
 
 _UNKNOWN = -1
+
+
+def authorize(request: DescribeLogDirsRequest, access: AccessCheck) -> Verdict:
+    """DESCRIBE on the cluster."""
+    refused = DescribeLogDirsResponse(error_code=DENIED, results=[])
+    return needs_cluster(Operation.DESCRIBE, access, refused)
 
 
 def handle(request: DescribeLogDirsRequest, context: RequestContext) -> object:
@@ -48,7 +57,7 @@ async def _describe(request: DescribeLogDirsRequest, path: str, context: Request
 async def _chosen(
     asked: list[DescribableLogDirTopic] | None, logs: dict[TopicPartition, PartitionLog], context: RequestContext
 ) -> list[tuple[TopicPartition, PartitionLog]]:
-    """What was asked for and is here; null asks for everything."""
+    """The requested partitions that this broker has; null requests all."""
     if asked is None:
         return list(logs.items())
     found: dict[TopicPartition, PartitionLog] = {}
@@ -61,7 +70,7 @@ async def _chosen(
 
 
 def _room(path: str) -> tuple[int, int]:
-    """Bytes of the file system in all, and those still to be had; unknown where the logs are in memory."""
+    """Total and usable bytes of the file system; unknown where the logs are in memory."""
     try:
         disk = os.statvfs(path)
     except OSError:

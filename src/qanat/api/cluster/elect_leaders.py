@@ -1,17 +1,19 @@
-"""ElectLeaders (43): let first replicas lead again; or let any replica lead where nobody can.
+"""ElectLeaders (43): elect the preferred leader, or any replica where a partition has no leader.
 
 v0   preferred leaders    v1   the kind of election: 0 preferred, 1 unclean    v2   flexible
 
-Null for the partitions means all; then only those are told whose leader was changed, or could not be.
+Null for the partitions means all; the answer then names only those whose leader changed, or could not.
 
-Before an unclean election the replicas that are there say what they hold, and the one that loses least leads.
+Before an unclean election the live replicas report what they hold, and the one that loses least becomes leader.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from qanat.api.admin_tasks import TIMED_OUT, attempt, carry_through
+from qanat.api.admin_tasks import TIMED_OUT, attempt, run_to_end
+from qanat.api.authorization import AccessCheck, Verdict
+from qanat.api.cluster.authorization import DENIED, needs_cluster
 from qanat.api.request_context import RequestContext
 from qanat.broker.replicas.replica_logs import PartitionRef
 from qanat.cluster.image import MetadataImage
@@ -20,6 +22,7 @@ from qanat.cluster.reassignments import PartitionPlan, decide_election
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.values import NO_LEADER
 from qanat.model.error_codes import ErrorCode
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -29,6 +32,12 @@ from qanat.wire.kafka.messages.elect_leaders import (
 
 _PREFERRED, _UNCLEAN = 0, 1
 Proofs = Mapping[PartitionRef, Mapping[int, Proof]]
+
+
+def authorize(request: ElectLeadersRequest, access: AccessCheck) -> Verdict:
+    """ALTER on the cluster."""
+    refused = ElectLeadersResponse(error_code=DENIED, replica_election_results=[])
+    return needs_cluster(Operation.ALTER, access, refused)
 
 
 async def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
@@ -55,7 +64,7 @@ async def handle(request: ElectLeadersRequest, context: RequestContext) -> Elect
                 if is_all and row.error_code == ErrorCode.ELECTION_NOT_NEEDED:
                     del rows[number]
 
-    await carry_through(context.broker, elect_all(), request.timeout_ms)
+    await run_to_end(context.broker, elect_all(), request.timeout_ms)
     return ElectLeadersResponse(
         replica_election_results=[
             ReplicaElectionResult(name, list(rows.values())) for name, rows in answers.items() if rows
@@ -76,7 +85,7 @@ async def _elect(
 
 
 def _evidence(image: MetadataImage, topic: str, number: int, proofs: Proofs) -> Evidence:
-    """What is known of the copies as they are now; a proof of another epoch, of partition or broker, is void."""
+    """The evidence about the replicas now; a proof of another leader epoch or broker epoch is void."""
     found = image.topics.get(topic)
     if found is None or not 0 <= number < len(found.partitions):
         return NOTHING_KNOWN
@@ -90,7 +99,7 @@ def _evidence(image: MetadataImage, topic: str, number: int, proofs: Proofs) -> 
 
 
 async def _proofs(wanted: Mapping[str, Sequence[int]], context: RequestContext) -> Proofs:
-    """What the replicas that are there hold of partitions that nobody leads, as far as they say so soon."""
+    """What the live replicas hold of partitions without a leader, as far as they report it soon."""
     image, by_node = context.broker.metadata.image, dict[int, dict[PartitionRef, int]]()
     for name, numbers in wanted.items():
         topic = image.topics.get(name)

@@ -1,21 +1,24 @@
-"""GetReplicaLogInfo (93): what this broker's logs hold. The controller asks it before it elects (KIP-966).
+"""GetReplicaLogInfo (93): what this broker's logs hold. The controller requests it before it elects (KIP-966).
 
 v0   last leader epoch and end offset; ours, as tagged fields: directory, generation of the log, damaged ranges
 
-`faulty_only`, ours as well, asks for the replicas here that are damaged or offline, whatever is named; the controller
-then tells as well which elections wait, for whom, and for how long at most (-1: until they come, or an operator does).
+`faulty_only`, also ours, requests the damaged and offline replicas of this broker, whatever is named. The controller
+then adds the elections that wait, for which brokers, and for how long at most (-1: until they are back, or an operator
+decides).
 
-KAFKA_STORAGE_ERROR for a log that cannot be opened, REPLICA_NOT_AVAILABLE for one that is not made yet.
+KAFKA_STORAGE_ERROR for a log that cannot be opened, REPLICA_NOT_AVAILABLE for one that does not exist yet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from qanat.api.authorization import GRANTED, AccessCheck, Denied, Verdict
 from qanat.api.request_context import RequestContext
 from qanat.broker.broker import Broker
 from qanat.broker.replicas.replica_logs import PartitionRef, ReplicaLog, parse_topic_id
 from qanat.model.error_codes import ErrorCode
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.get_replica_log_info import (
     DamagedRange,
     GetReplicaLogInfoRequest,
@@ -29,10 +32,17 @@ Wanted = dict[bytes, list[PartitionRef]]
 """Partitions by the ids of their topics."""
 
 
+def authorize(request: GetReplicaLogInfoRequest, access: AccessCheck) -> Verdict:
+    """CLUSTER_ACTION on the cluster, for brokers; or DESCRIBE, for operators, as with log directories."""
+    if access.may_cluster(Operation.CLUSTER_ACTION) or access.may_cluster(Operation.DESCRIBE):
+        return GRANTED
+    return Denied(refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+
+
 async def handle(request: GetReplicaLogInfoRequest, context: RequestContext) -> GetReplicaLogInfoResponse:
     broker = context.broker
     wanted = _faulty(broker) if request.faulty_only else _named(request)
-    # Before the logs are looked at: a broker that registers anew meanwhile proves nothing for its new epoch.
+    # Before the logs are read: a broker that registers again meanwhile proves nothing for its new epoch.
     epoch = broker.membership.epoch_in_requests
     described = await broker.replica_logs.describe([ref for refs in wanted.values() for ref in refs])
     return GetReplicaLogInfoResponse(
@@ -93,7 +103,7 @@ def _row(ref: PartitionRef, described: Mapping[PartitionRef, ReplicaLog]) -> Par
 
 
 def refused(request: GetReplicaLogInfoRequest, error: int) -> GetReplicaLogInfoResponse:
-    """The answer that says nothing but an error, in each row."""
+    """The response with this error in every row."""
     rows = [
         TopicPartitionLogInfo(
             topic.topic_id, [PartitionLogInfo(number, -1, -1, -1, error) for number in topic.partitions]

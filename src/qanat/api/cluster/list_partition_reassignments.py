@@ -1,17 +1,26 @@
-"""ListPartitionReassignments (46): partitions that are being moved, and between whom.
+"""ListPartitionReassignments (46): partitions that are being moved, with the brokers they leave and join.
 
 v0   flexible from the start; null for the topics means all
 """
 
 from __future__ import annotations
 
+from qanat.api.authorization import AccessCheck, Verdict
+from qanat.api.cluster.authorization import DENIED, needs_cluster
 from qanat.api.request_context import RequestContext
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+
+
+def authorize(request: ListPartitionReassignmentsRequest, access: AccessCheck) -> Verdict:
+    """DESCRIBE on the cluster."""
+    refused = ListPartitionReassignmentsResponse(error_code=DENIED, error_message=None, topics=[])
+    return needs_cluster(Operation.DESCRIBE, access, refused)
 
 
 async def handle(

@@ -2,18 +2,20 @@
 
 v0   flexible from the start    v1   kinds of upgrade instead of a flag; dry runs    v2   no results
 
-The one feature that can be changed is `format.level`, and it goes up only; `group.version` and its like stay as they
-are.
+Only `format.level` can change, and only upward; `group.version` and the others are fixed.
 """
 
 from __future__ import annotations
 
-from qanat.api.admin_tasks import TIMED_OUT, attempt, carry_through
+from qanat.api.admin_tasks import TIMED_OUT, attempt, run_to_end
+from qanat.api.authorization import AccessCheck, Verdict
 from qanat.api.cluster.api_versions import FEATURES
+from qanat.api.cluster.authorization import DENIED, needs_cluster
 from qanat.api.request_context import RequestContext
 from qanat.cluster.format_levels import FEATURE, LevelPlan, decide_level
 from qanat.cluster.rejection import Rejection
 from qanat.model.error_codes import ErrorCode
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
@@ -22,6 +24,12 @@ from qanat.wire.kafka.messages.update_features import (
 )
 
 _RESULTS_UNTIL = 1
+
+
+def authorize(request: UpdateFeaturesRequest, access: AccessCheck) -> Verdict:
+    """ALTER on the cluster."""
+    refused = UpdateFeaturesResponse(error_code=DENIED, error_message=None, results=[])
+    return needs_cluster(Operation.ALTER, access, refused)
 
 
 async def handle(request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
@@ -40,7 +48,7 @@ async def handle(request: UpdateFeaturesRequest, context: RequestContext) -> Upd
             nonlocal outcome
             outcome = await _update(level, context, is_dry_run=request.validate_only)
 
-        await carry_through(context.broker, update_level(wanted), request.timeout_ms)
+        await run_to_end(context.broker, update_level(wanted), request.timeout_ms)
     if isinstance(outcome, Rejection):
         return _refused(outcome)
     results = names if context.version <= _RESULTS_UNTIL else []
@@ -64,5 +72,5 @@ def _unchangeable(update: FeatureUpdateKey) -> Rejection:
 
 
 def _refused(rejection: Rejection) -> UpdateFeaturesResponse:
-    """Nothing is changed where anything is refused."""
+    """One refusal leaves everything unchanged."""
     return UpdateFeaturesResponse(error_code=rejection.code, error_message=rejection.message, results=[])

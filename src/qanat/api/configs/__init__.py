@@ -1,1 +1,5 @@
-"""TODO configs."""
+"""The APIs about configurations of topics, brokers and groups.
+
+`describe_configs`, `alter_configs`, `incremental_alter_configs`; `config_resources` checks their resources,
+`authorization` decides who may.
+"""

@@ -1,17 +1,18 @@
-"""AlterConfigs (33): exactly these settings for a topic, a broker, all brokers or a group; all others back to default.
+"""AlterConfigs (33): set exactly these settings of a topic, a broker, all brokers or a group; reset all others.
 
 v0   all in one    v2   flexible
 
-Clients should use IncrementalAlterConfigs, as with Kafka.
+Clients should use IncrementalAlterConfigs, as in Kafka.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 
-from qanat.api.admin_tasks import attempt, carry_through
-from qanat.api.configs.config_resources import REPEATED, ResourceType, judge_change, missing_value, owner_of
+from qanat.api.admin_tasks import attempt
+from qanat.api.authorization import AccessCheck, Verdict, grant_without
+from qanat.api.configs.authorization import denial_of, split_resources
+from qanat.api.configs.config_resources import ResourceType, alter_each, judge_change, missing_value, owner_of
 from qanat.api.request_context import RequestContext
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.rejection import Rejection
@@ -21,6 +22,7 @@ from qanat.cluster.topic_configs import (
     decide_all_configs,
     decide_all_group_configs,
 )
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -29,21 +31,22 @@ from qanat.wire.kafka.messages.alter_configs import (
 )
 
 
+def authorize(request: AlterConfigsRequest, access: AccessCheck) -> Verdict:
+    """ALTER_CONFIGS on each resource."""
+    request.resources, denied = split_resources(request.resources, Operation.ALTER_CONFIGS, access)
+    return grant_without(denied, lambda response: response.responses, _denied)
+
+
+def _denied(one: AlterConfigsResource) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(denial_of(one), None, one.resource_type, one.resource_name)
+
+
 async def handle(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
-    keys = [(resource.resource_type, resource.resource_name) for resource in request.resources]
-    times = Counter(keys)
-    responses: list[AlterConfigsResourceResponse] = []
+    async def alter(resource: AlterConfigsResource) -> ConfigPlan | Rejection:
+        return await _alter(resource, context, is_dry_run=request.validate_only)
 
-    async def alter_all() -> None:
-        async for resource, key in context.yielder.over(zip(request.resources, keys, strict=True)):
-            if times[key] > 1:
-                outcome: ConfigPlan | Rejection = REPEATED
-            else:
-                outcome = await _alter(resource, context, is_dry_run=request.validate_only)
-            responses.append(_response(resource, outcome))
-
-    await carry_through(context.broker, alter_all())
-    return AlterConfigsResponse(responses=responses)
+    rows = await alter_each(request.resources, alter, AlterConfigsResourceResponse, context)
+    return AlterConfigsResponse(responses=rows)
 
 
 async def _alter(
@@ -71,10 +74,3 @@ async def _alter(
         )
 
     return await attempt(broker.metadata_changes.carry_out(decide, is_dry_run=is_dry_run))
-
-
-def _response(resource: AlterConfigsResource, outcome: ConfigPlan | Rejection) -> AlterConfigsResourceResponse:
-    if isinstance(outcome, Rejection):
-        code, message = int(outcome.code), outcome.message
-        return AlterConfigsResourceResponse(code, message, resource.resource_type, resource.resource_name)
-    return AlterConfigsResourceResponse(0, None, resource.resource_type, resource.resource_name)

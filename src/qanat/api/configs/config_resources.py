@@ -1,31 +1,67 @@
-"""What configurations belong to, as the protocol numbers it, and what is wrong with a name of it.
+"""Config resources: their types, and the checks that the three config APIs share.
 
-Shared by the three APIs about configurations. Topics, brokers and groups have some; brokers' loggers and
-client metrics have none yet, and are refused.
+Topics, brokers and groups have configurations; broker loggers and client metrics have none yet, and are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from enum import IntEnum
+from typing import Protocol, TypeVar
 
+from qanat.api.admin_tasks import run_to_end
+from qanat.api.request_context import RequestContext
 from qanat.broker.broker import Broker
 from qanat.broker.settings.dynamic_settings import DYNAMIC
 from qanat.broker.settings.effective_settings import broker_entries
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.rejection import Rejection
+from qanat.cluster.topic_configs import ConfigPlan
 from qanat.cluster.topic_names import name_problem
 from qanat.model.error_codes import ErrorCode
 
 
+class ConfigResource(Protocol):
+    """A resource in a request: its type and name."""
+
+    resource_type: int
+    resource_name: str
+
+
+Resource = TypeVar("Resource", bound=ConfigResource)
+Row = TypeVar("Row")
+
+
 class ResourceType(IntEnum):
-    """Kinds of owners of configurations."""
+    """Kafka's numbers of the resource types."""
 
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
     CLIENT_METRICS = 16
     GROUP = 32
+
+
+async def alter_each(
+    resources: Sequence[Resource],
+    alter: Callable[[Resource], Awaitable[ConfigPlan | Rejection]],
+    row: Callable[[int, str | None, int, str], Row],
+    context: RequestContext,
+) -> list[Row]:
+    """Alter every resource, also when the client no longer waits. One that is named twice is refused."""
+    keys = [(resource.resource_type, resource.resource_name) for resource in resources]
+    times = Counter(keys)
+    rows: list[Row] = []
+
+    async def alter_all() -> None:
+        async for resource, key in context.yielder.over(zip(resources, keys, strict=True)):
+            outcome = REPEATED if times[key] > 1 else await alter(resource)
+            code, message = (outcome.code, outcome.message) if isinstance(outcome, Rejection) else (0, None)
+            rows.append(row(int(code), message, *key))
+
+    await run_to_end(context.broker, alter_all())
+    return rows
 
 
 def wrong_type(number: int) -> Rejection:
@@ -36,7 +72,7 @@ def wrong_type(number: int) -> Rejection:
 
 
 def judge_topic(name: str, image: MetadataImage) -> Rejection | None:
-    """Why a topic's configurations cannot be had, if so."""
+    """Why a topic has no configurations here; None where it has."""
     if (problem := name_problem(name)) is not None:
         return Rejection(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
     if name not in image.topics:
@@ -45,7 +81,7 @@ def judge_topic(name: str, image: MetadataImage) -> Rejection | None:
 
 
 def judge_broker(name: str, broker: Broker, expected: str) -> Rejection | None:
-    """Why a broker's configurations cannot be had here; the empty name stands for all brokers."""
+    """Why this broker cannot show a broker's configurations; None where it can."""
     if not name.removeprefix("-").isdecimal():
         return Rejection(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
     if int(name) != broker.node_id:
@@ -54,7 +90,7 @@ def judge_broker(name: str, broker: Broker, expected: str) -> Rejection | None:
 
 
 def judge_change(resource_type: int, name: str, settings: Sequence[str], broker: Broker) -> Rejection | None:
-    """Why configurations cannot be changed, as far as that does not depend on their values."""
+    """Why configurations cannot change, apart from their values."""
     if len(set(settings)) < len(settings):
         return Rejection(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     if resource_type == ResourceType.TOPIC:
@@ -71,7 +107,7 @@ def judge_change(resource_type: int, name: str, settings: Sequence[str], broker:
 
 
 def _judge_own(settings: Sequence[str], broker: Broker) -> Rejection | None:
-    """Why a broker's settings cannot be changed while it runs."""
+    """Why a broker's settings cannot change while it runs."""
     known = {entry.name for entry in broker_entries(broker.current_settings)}
     fixed = [name for name in settings if name in known and name not in DYNAMIC]
     if not fixed:
@@ -83,7 +119,7 @@ def _judge_own(settings: Sequence[str], broker: Broker) -> Rejection | None:
 
 
 def owner_of(name: str) -> int | None:
-    """Whose settings a broker resource names: one broker's, or with the empty name everybody's."""
+    """The broker that a resource names; None for the empty name, which stands for all brokers."""
     return int(name) if name else None
 
 

@@ -1,13 +1,15 @@
-"""DescribeConfigs (32): the settings of topics, brokers and groups, where each comes from and what it means.
+"""DescribeConfigs (32): the settings of topics, brokers and groups, with their sources and meanings.
 
-v1   sources and synonyms (what is older is not served)    v3   types and documentation    v4   flexible
+v1   sources and synonyms (older versions are not served)    v3   types and documentation    v4   flexible
 
-No names, or an empty list of them, asks for everything; names that do not exist are left out. A broker tells its own
-settings only; the empty name stands for what was set for all brokers.
+No names, or an empty list, requests all settings; unknown names are left out. A broker shows its own settings only;
+the empty name stands for the settings of all brokers.
 """
 
 from __future__ import annotations
 
+from qanat.api.authorization import AccessCheck, Verdict, grant_without
+from qanat.api.configs.authorization import denial_of, split_resources
 from qanat.api.configs.config_resources import NO_GROUP, ResourceType, judge_broker, judge_topic, wrong_type
 from qanat.api.request_context import RequestContext
 from qanat.broker.settings.effective_settings import (
@@ -18,6 +20,7 @@ from qanat.broker.settings.effective_settings import (
     topic_entries,
 )
 from qanat.cluster.rejection import Rejection
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -26,6 +29,16 @@ from qanat.wire.kafka.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+
+
+def authorize(request: DescribeConfigsRequest, access: AccessCheck) -> Verdict:
+    """DESCRIBE_CONFIGS on each resource."""
+    request.resources, denied = split_resources(request.resources, Operation.DESCRIBE_CONFIGS, access)
+    return grant_without(denied, lambda response: response.results, _denied)
+
+
+def _denied(one: DescribeConfigsResource) -> DescribeConfigsResult:
+    return DescribeConfigsResult(denial_of(one), None, one.resource_type, one.resource_name)
 
 
 async def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:

@@ -1,18 +1,19 @@
-"""IncrementalAlterConfigs (44): some settings of a topic, a broker, all brokers or a group, the others left alone.
+"""IncrementalAlterConfigs (44): change some settings of a topic, a broker, all brokers or a group.
 
 v0   set, delete, append to a list, subtract from a list    v1   flexible
 
-A change takes effect at once. Of a broker's settings, those in `broker.settings.dynamic_settings` can be changed while it runs.
+A change takes effect at once. A broker's dynamic settings are those of `broker.settings.dynamic_settings`.
 Deviation: subtracting the last cleanup policy is refused (Kafka 4.1 then keeps everything).
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 
-from qanat.api.admin_tasks import attempt, carry_through
-from qanat.api.configs.config_resources import REPEATED, ResourceType, judge_change, missing_value, owner_of
+from qanat.api.admin_tasks import attempt
+from qanat.api.authorization import AccessCheck, Verdict, grant_without
+from qanat.api.configs.authorization import denial_of, split_resources
+from qanat.api.configs.config_resources import ResourceType, alter_each, judge_change, missing_value, owner_of
 from qanat.api.request_context import RequestContext
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.rejection import Rejection
@@ -25,6 +26,7 @@ from qanat.cluster.topic_configs import (
     decide_group_configs,
 )
 from qanat.model.error_codes import ErrorCode
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -33,25 +35,26 @@ from qanat.wire.kafka.messages.incremental_alter_configs import (
 )
 
 _CHANGES_MAX = 1_000
-"""No topic has so many settings: among so many different names is one to refuse the request for."""
+"""No topic has that many settings: one of the first thousand different names is already refused."""
 _ACTS = {int(act): act for act in ConfigAct}
 
 
+def authorize(request: IncrementalAlterConfigsRequest, access: AccessCheck) -> Verdict:
+    """ALTER_CONFIGS on each resource."""
+    request.resources, denied = split_resources(request.resources, Operation.ALTER_CONFIGS, access)
+    return grant_without(denied, lambda response: response.responses, _denied)
+
+
+def _denied(one: AlterConfigsResource) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(denial_of(one), None, one.resource_type, one.resource_name)
+
+
 async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> IncrementalAlterConfigsResponse:
-    keys = [(resource.resource_type, resource.resource_name) for resource in request.resources]
-    times = Counter(keys)
-    responses: list[AlterConfigsResourceResponse] = []
+    async def alter(resource: AlterConfigsResource) -> ConfigPlan | Rejection:
+        return await _alter(resource, context, is_dry_run=request.validate_only)
 
-    async def alter_all() -> None:
-        async for resource, key in context.yielder.over(zip(request.resources, keys, strict=True)):
-            if times[key] > 1:
-                outcome: ConfigPlan | Rejection = REPEATED
-            else:
-                outcome = await _alter(resource, context, is_dry_run=request.validate_only)
-            responses.append(_response(resource, outcome))
-
-    await carry_through(context.broker, alter_all())
-    return IncrementalAlterConfigsResponse(responses=responses)
+    rows = await alter_each(request.resources, alter, AlterConfigsResourceResponse, context)
+    return IncrementalAlterConfigsResponse(responses=rows)
 
 
 async def _alter(
@@ -88,10 +91,3 @@ async def _changes(resource: AlterConfigsResource, context: RequestContext) -> l
             return missing_value(config.name)
         changes.append(ConfigChange(config.name, act, config.value))
     return changes
-
-
-def _response(resource: AlterConfigsResource, outcome: ConfigPlan | Rejection) -> AlterConfigsResourceResponse:
-    if isinstance(outcome, Rejection):
-        code, message = int(outcome.code), outcome.message
-        return AlterConfigsResourceResponse(code, message, resource.resource_type, resource.resource_name)
-    return AlterConfigsResourceResponse(0, None, resource.resource_type, resource.resource_name)

@@ -1,17 +1,17 @@
 """ConsumerGroupDescribe (69): epochs, assignor and members of groups of the new protocol (KIP-848).
 
-v1   whether a member speaks the classic protocol (KIP-1099)
+v1   whether a member uses the classic protocol (KIP-1099)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
-from qanat.api.allowed_operations import ON_GROUPS
+from qanat.api.authorization import AccessCheck, Verdict
+from qanat.api.groups.group_descriptions import assignment_rows, authorize_descriptions, describe_each, described
 from qanat.api.request_context import RequestContext
-from qanat.groups.replies import ConsumerDescribeReply, DescribedConsumer, NamedPartitions
+from qanat.groups.replies import ConsumerDescribeReply, DescribedConsumer
 from qanat.groups.requests import DescribeConsumerGroup
-from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
@@ -24,33 +24,42 @@ from qanat.wire.kafka.messages.consumer_group_describe import (
 _CLASSIC, _CONSUMER = 0, 1
 
 
+def authorize(request: ConsumerGroupDescribeRequest, access: AccessCheck) -> Verdict:
+    """DESCRIBE on each group and on every topic that its members subscribe to or are assigned."""
+    request.group_ids, verdict = authorize_descriptions(
+        request.group_ids,
+        access,
+        DescribedGroup,
+        with_operations=request.include_authorized_operations,
+        topics_of=_topics,
+    )
+    return verdict
+
+
+def _topics(group: DescribedGroup) -> Iterator[str]:
+    for member in group.members:
+        yield from member.subscribed_topic_names
+        for row in (*member.assignment.topic_partitions, *member.target_assignment.topic_partitions):
+            yield row.topic_name
+
+
 def handle(request: ConsumerGroupDescribeRequest, context: RequestContext) -> object:
     return context.broker.park(_describe(request, context))
 
 
 async def _describe(request: ConsumerGroupDescribeRequest, context: RequestContext) -> ConsumerGroupDescribeResponse:
-    groups = []
-    async for group_id in context.yielder.over(dict.fromkeys(request.group_ids)):
+    async def ask(group_id: str) -> ConsumerDescribeReply:
         reply = await context.broker.groups.ask(group_id, DescribeConsumerGroup(group_id))
         assert isinstance(reply, ConsumerDescribeReply)
-        groups.append(await _described(reply, context))
-        if request.include_authorized_operations and not reply.error:
-            groups[-1].authorized_operations = ON_GROUPS
+        return reply
+
+    async def describe(reply: ConsumerDescribeReply) -> DescribedGroup:
+        members = [_member(one) async for one in context.yielder.over(reply.members)]
+        return described(DescribedGroup, reply, "consumer", members)
+
+    with_operations = request.include_authorized_operations
+    groups = await describe_each(request.group_ids, ask, describe, context, with_operations=with_operations)
     return ConsumerGroupDescribeResponse(groups=groups)
-
-
-async def _described(reply: ConsumerDescribeReply, context: RequestContext) -> DescribedGroup:
-    is_missing = reply.error is ErrorCode.GROUP_ID_NOT_FOUND
-    return DescribedGroup(
-        error_code=reply.error,
-        error_message=f"Group {reply.group_id} is not a consumer group." if is_missing else None,
-        group_id=reply.group_id,
-        group_state=reply.state,
-        group_epoch=reply.epoch,
-        assignment_epoch=reply.target_epoch,
-        assignor_name=reply.assignor,
-        members=[_member(one) async for one in context.yielder.over(reply.members)],
-    )
 
 
 def _member(one: DescribedConsumer) -> Member:
@@ -63,11 +72,7 @@ def _member(one: DescribedConsumer) -> Member:
         client_host=one.client_host,
         subscribed_topic_names=list(one.topics),
         subscribed_topic_regex=one.expression,
-        assignment=_assignment(one.assigned),
-        target_assignment=_assignment(one.target),
+        assignment=Assignment(assignment_rows(TopicPartitions, one.assigned)),
+        target_assignment=Assignment(assignment_rows(TopicPartitions, one.target)),
         member_type=_CLASSIC if one.is_classic else _CONSUMER,
     )
-
-
-def _assignment(rows: Iterable[NamedPartitions]) -> Assignment:
-    return Assignment([TopicPartitions(one.topic_id, one.topic, list(one.partitions)) for one in rows])

@@ -1,15 +1,18 @@
-"""ConsumerGroupHeartbeat (68): a member of the new protocol joins, is alive, learns what to read, leaves (KIP-848).
+"""ConsumerGroupHeartbeat (68): a member of the new protocol joins, stays, gets its assignment, leaves (KIP-848).
 
-v1   subscriptions by regular expression; members draw their ids themselves (KIP-1082)
+v1   subscriptions by regular expression; members choose their own ids (KIP-1082)
 
-Deviation: an expression's topics are found at once, where Kafka finds them some heartbeats later, and internal topics
-never match. Where an authoriser decides, an expression stands for topics that all members who use it may see.
+Deviation: an expression is resolved at once, where Kafka resolves it some heartbeats later, and never matches internal
+topics. With an authorizer, an expression matches the topics that all members who use it may see.
 """
 
 from __future__ import annotations
 
 import uuid
 
+from qanat.api.authorization import AccessCheck, Verdict
+from qanat.api.groups.assigned_partitions import rows_by_topic
+from qanat.api.groups.authorization import joins_group
 from qanat.api.request_context import RequestContext
 from qanat.groups.consumer.records import Partitions, TopicIdPartition
 from qanat.groups.replies import ConsumerHeartbeatReply
@@ -23,6 +26,11 @@ from qanat.wire.kafka.messages.consumer_group_heartbeat import (
 )
 
 _OWN_ID_FROM = 1
+
+
+def authorize(request: ConsumerGroupHeartbeatRequest, access: AccessCheck) -> Verdict:
+    """READ on the group, DESCRIBE on the topics that it names; an expression matches only topics that are visible."""
+    return joins_group(request.group_id, request.subscribed_topic_names, access, ConsumerGroupHeartbeatResponse)
 
 
 def handle(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> object:
@@ -50,13 +58,16 @@ async def _beat(request: ConsumerGroupHeartbeatRequest, context: RequestContext)
     )
     reply = await context.broker.groups.ask(request.group_id, asked)
     assert isinstance(reply, ConsumerHeartbeatReply)
+    assignment = None
+    if reply.assignment is not None:
+        assignment = Assignment(await rows_by_topic(reply.assignment, ResponseTopicPartitions, context))
     return ConsumerGroupHeartbeatResponse(
         error_code=reply.error,
         error_message=reply.message,
         member_id=reply.member_id,
         member_epoch=reply.member_epoch,
         heartbeat_interval_ms=reply.heartbeat_interval_ms,
-        assignment=None if reply.assignment is None else Assignment(await _rows(reply.assignment, context)),
+        assignment=assignment,
     )
 
 
@@ -70,10 +81,3 @@ async def _owned(rows: list[RequestTopicPartitions] | None, context: RequestCont
         async for number in yielder.over(row.partitions)
     ]
     return tuple(found)
-
-
-async def _rows(partitions: Partitions, context: RequestContext) -> list[ResponseTopicPartitions]:
-    rows: dict[bytes, list[int]] = {}
-    async for at in context.yielder.over(partitions):
-        rows.setdefault(at.topic_id, []).append(at.partition)
-    return [ResponseTopicPartitions(*row) for row in rows.items()]

@@ -1,12 +1,13 @@
 """DescribeGroups (15): state, protocol and members of groups.
 
-v1   throttle time    v3   authorised operations, where asked for    v4   instance ids    v5   flexible
+v1   throttle time    v3   authorized operations, on request    v4   instance ids    v5   flexible
 v6   an unknown group is an error; before, it is `Dead` without one (KIP-1043)
 """
 
 from __future__ import annotations
 
-from qanat.api.allowed_operations import ON_GROUPS
+from qanat.api.authorization import AccessCheck, Verdict
+from qanat.api.groups.group_descriptions import authorize_descriptions, describe_each
 from qanat.api.request_context import RequestContext
 from qanat.groups.replies import DescribeReply
 from qanat.groups.requests import DescribeGroup
@@ -21,18 +22,29 @@ from qanat.wire.kafka.messages.describe_groups import (
 _NOT_FOUND_FROM = 6
 
 
+def authorize(request: DescribeGroupsRequest, access: AccessCheck) -> Verdict:
+    """DESCRIBE on each group."""
+    request.groups, verdict = authorize_descriptions(
+        request.groups, access, DescribedGroup, with_operations=request.include_authorized_operations
+    )
+    return verdict
+
+
 def handle(request: DescribeGroupsRequest, context: RequestContext) -> object:
     return context.broker.park(_describe(request, context))
 
 
 async def _describe(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
-    groups = []
-    async for group_id in context.yielder.over(dict.fromkeys(request.groups)):
+    async def ask(group_id: str) -> DescribeReply:
         reply = await context.broker.groups.ask(group_id, DescribeGroup(group_id))
         assert isinstance(reply, DescribeReply)
-        groups.append(_described(reply, context.version))
-        if request.include_authorized_operations and not reply.error:
-            groups[-1].authorized_operations = ON_GROUPS
+        return reply
+
+    async def describe(reply: DescribeReply) -> DescribedGroup:
+        return _described(reply, context.version)
+
+    with_operations = request.include_authorized_operations
+    groups = await describe_each(request.groups, ask, describe, context, with_operations=with_operations)
     return DescribeGroupsResponse(groups=groups)
 
 

@@ -1,10 +1,10 @@
-"""FindCoordinator (10): which broker has a group or a transactional id.
+"""FindCoordinator (10): the broker that coordinates a group or a transactional id.
 
 v0   groups only    v1   key type, error message    v3   flexible    v4   many keys at once
 v5   TRANSACTION_ABORTABLE may be answered    v6   share groups (key type 2)
 
-Asking creates the internal topic. Members of share groups ask for their group (key type 0); the key of type 2 names
-where a group's state in one partition is kept, `group:topic id:partition`, and is for brokers.
+The request creates the internal topic. Members of share groups look for their group (key type 0). A key of type 2,
+`group:topic id:partition`, names the state of a share group in one partition; only brokers use it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from __future__ import annotations
 import re
 from typing import Protocol
 
+from qanat.api.authorization import GRANTED, AccessCheck, Denied, Verdict, grant_without, split_allowed
 from qanat.api.request_context import RequestContext
 from qanat.model.error_codes import ErrorCode
+from qanat.security.authorization import Operation, ResourceKind
 from qanat.wire.kafka.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 GROUP, TRANSACTION, SHARE_STATE = 0, 1, 2
@@ -21,8 +23,8 @@ _MANY_FROM = 4
 _STATE_KEY = re.compile(r"(?s).+:[A-Za-z0-9_-]{22}:\d{1,9}")
 
 
-class Coordinated(Protocol):
-    """An internal topic that is divided among coordinators."""
+class CoordinatorTopic(Protocol):
+    """An internal topic whose partitions are coordinators."""
 
     @property
     def name(self) -> str: ...
@@ -34,6 +36,34 @@ class Coordinated(Protocol):
 
 def _names_state(key: str) -> bool:
     return _STATE_KEY.fullmatch(key) is not None
+
+
+def authorize(request: FindCoordinatorRequest, access: AccessCheck) -> Verdict:
+    """DESCRIBE on each group or transactional id. Only brokers look for share state: CLUSTER_ACTION on the cluster."""
+    if request.key_type == SHARE_STATE and not access.may_cluster(Operation.CLUSTER_ACTION):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        if access.version < _MANY_FROM:
+            return _denied(code)
+        return Denied(FindCoordinatorResponse(coordinators=[_refused(key, code) for key in request.coordinator_keys]))
+    is_transaction = request.key_type == TRANSACTION
+    kind = ResourceKind.TRANSACTIONAL_ID if is_transaction else ResourceKind.GROUP
+    code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    if is_transaction:
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if access.version < _MANY_FROM:
+        return GRANTED if access.may(Operation.DESCRIBE, kind, request.key) else _denied(code)
+    request.coordinator_keys, denied = split_allowed(
+        request.coordinator_keys, lambda key: access.may(Operation.DESCRIBE, kind, key)
+    )
+    return grant_without(denied, lambda response: response.coordinators, lambda key: _refused(key, code))
+
+
+def _denied(code: ErrorCode) -> Denied:
+    return Denied(FindCoordinatorResponse(error_code=code, error_message=None, node_id=-1, port=-1))
+
+
+def _refused(key: str, code: ErrorCode) -> Coordinator:
+    return Coordinator(key, -1, "", -1, code, None)
 
 
 def handle(request: FindCoordinatorRequest, context: RequestContext) -> object:
@@ -60,7 +90,7 @@ async def _coordinator(key: str, key_type: int, context: RequestContext) -> Coor
         text = f"{key!r} is no key of type {key_type}: 0 is for groups, 1 for transactions, 2 for share partitions"
         return Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, text)
     broker = context.broker
-    coordinated: Coordinated = broker.groups.topic
+    coordinated: CoordinatorTopic = broker.groups.topic
     if key_type == TRANSACTION:
         coordinated = broker.transactions.topic
     elif key_type == SHARE_STATE:

@@ -1,14 +1,21 @@
-"""Heartbeat (12): a member is alive; the answer tells it when to rejoin.
+"""Heartbeat (12): a member is alive; the answer says when to rejoin.
 
 v1   throttle time    v3   static members    v4   flexible
 """
 
 from __future__ import annotations
 
+from qanat.api.authorization import AccessCheck, Verdict
+from qanat.api.groups.authorization import reads_group
 from qanat.api.request_context import RequestContext
 from qanat.groups.replies import HeartbeatReply
 from qanat.groups.requests import Heartbeat
 from qanat.wire.kafka.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+def authorize(request: HeartbeatRequest, access: AccessCheck) -> Verdict:
+    """READ on the group."""
+    return reads_group(request.group_id, access, HeartbeatResponse)
 
 
 def handle(request: HeartbeatRequest, context: RequestContext) -> object:

@@ -1,13 +1,15 @@
-"""JoinGroup (11): take part in a group's next generation; answered when the rebalance is over.
+"""JoinGroup (11): join a group's next generation; answered when the rebalance is complete.
 
-v1   rebalance timeout    v4   a new member is first told its id (KIP-394)    v5   static members (KIP-345)
-v6   flexible    v7   protocol type    v8   reason    v9   the leader may be told to skip the assignment (KIP-814)
+v1   rebalance timeout    v4   a new member first gets its id (KIP-394)    v5   static members (KIP-345)
+v6   flexible    v7   protocol type    v8   reason    v9   the leader may have to skip the assignment (KIP-814)
 """
 
 from __future__ import annotations
 
 import uuid
 
+from qanat.api.authorization import AccessCheck, Verdict
+from qanat.api.groups.authorization import reads_group
 from qanat.api.request_context import RequestContext
 from qanat.groups.replies import JoinReply
 from qanat.groups.requests import JoinGroup, Protocol
@@ -16,6 +18,11 @@ from qanat.wire.kafka.messages.join_group import JoinGroupRequest, JoinGroupResp
 _MEMBER_ID_FROM = 4
 _PROTOCOL_TYPE_FROM = 7
 _SKIP_FROM = 9
+
+
+def authorize(request: JoinGroupRequest, access: AccessCheck) -> Verdict:
+    """READ on the group."""
+    return reads_group(request.group_id, access, JoinGroupResponse)
 
 
 def handle(request: JoinGroupRequest, context: RequestContext) -> object:

@@ -1,4 +1,4 @@
-"""LeaveGroup (13): members go without waiting for their sessions to end.
+"""LeaveGroup (13): members leave before their sessions end.
 
 v1   throttle time    v3   several members, static ones by instance id    v4   flexible    v5   reason
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from qanat.api.authorization import AccessCheck, Verdict
+from qanat.api.groups.authorization import reads_group
 from qanat.api.request_context import RequestContext
 from qanat.groups.replies import LeaveReply
 from qanat.groups.requests import LeaveGroup, LeavingMember
@@ -16,6 +18,11 @@ from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
 _MANY_FROM = 3
+
+
+def authorize(request: LeaveGroupRequest, access: AccessCheck) -> Verdict:
+    """READ on the group."""
+    return reads_group(request.group_id, access, LeaveGroupResponse)
 
 
 def handle(request: LeaveGroupRequest, context: RequestContext) -> object:

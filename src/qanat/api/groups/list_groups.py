@@ -1,10 +1,11 @@
 """ListGroups (16): the groups that this broker coordinates.
 
-v1   throttle time    v3   flexible    v4   filter by state, which is in the answer    v5   likewise type
+v1   throttle time    v3   flexible    v4   filter by state, and the state in the answer    v5   the same for the type
 """
 
 from __future__ import annotations
 
+from qanat.api.authorization import GRANTED, AccessCheck, Granted, Verdict
 from qanat.api.request_context import RequestContext
 from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.groups.classic.states import GroupState
@@ -14,9 +15,22 @@ from qanat.groups.consumer.view import TYPE
 from qanat.groups.replies import ListReply
 from qanat.groups.requests import ListGroups
 from qanat.groups.share.view import TYPE as SHARE
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 _NAMES = {name.lower() for name in (*GroupState, *ConsumerGroupState, CLASSIC, TYPE, SHARE)}
+
+
+def authorize(request: ListGroupsRequest, access: AccessCheck) -> Verdict:
+    """DESCRIBE on the cluster shows all groups; other callers see the groups that they may DESCRIBE."""
+    if access.may_cluster(Operation.DESCRIBE):
+        return GRANTED
+
+    def complete(response: ListGroupsResponse) -> ListGroupsResponse:
+        response.groups = [one for one in response.groups if access.may_group(Operation.DESCRIBE, one.group_id)]
+        return response
+
+    return Granted(complete)
 
 
 def handle(request: ListGroupsRequest, context: RequestContext) -> object:
@@ -37,9 +51,9 @@ async def _list(request: ListGroupsRequest, context: RequestContext) -> ListGrou
 
 
 async def _distinct(names: list[str], yielder: CooperativeYield) -> tuple[str, ...]:
-    """A filter, as short as it can be, because every partition of the internal topic goes through it.
+    """A filter without duplicates and impossible names: every partition of the internal topic applies it.
 
-    Of the names that nothing can have, one is enough: a filter that lets nothing through is not the same as none.
+    If only impossible names remain, one of them is kept: a filter that matches nothing is not the same as none.
     """
     seen = {name.strip().lower(): None async for name in yielder.over(names)}
     return tuple(name for name in seen if name in _NAMES) or tuple(seen)[:1]

@@ -1,18 +1,36 @@
-"""OffsetDelete (47): forget positions of a group in topics that nobody in it reads any more. Version 0 only."""
+"""OffsetDelete (47): delete a group's offsets of topics that no member subscribes to. Version 0 only."""
 
 from __future__ import annotations
 
+from qanat.api.authorization import AccessCheck, Denied, Verdict, grant_without, split_allowed
 from qanat.api.request_context import RequestContext
 from qanat.broker.coordinators.group_coordinator import Answer
 from qanat.groups.replies import DeleteOffsetsReply
 from qanat.groups.requests import DeleteOffsets
+from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.offset_delete import (
     OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+
+
+def authorize(request: OffsetDeleteRequest, access: AccessCheck) -> Verdict:
+    """DELETE on the group, READ on each topic."""
+    if not access.may_group(Operation.DELETE, request.group_id):
+        return Denied(OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    request.topics, denied = split_allowed(request.topics, lambda topic: access.may_topic(Operation.READ, topic.name))
+    return grant_without(denied, lambda response: response.topics, _denied, unless_error=True)
+
+
+def _denied(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    rows = [OffsetDeleteResponsePartition(row.partition_index, code) for row in topic.partitions]
+    return OffsetDeleteResponseTopic(topic.name, rows)
 
 
 def handle(request: OffsetDeleteRequest, context: RequestContext) -> object:

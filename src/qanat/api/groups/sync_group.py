@@ -1,14 +1,21 @@
-"""SyncGroup (14): a member's assignment, once the leader has brought it.
+"""SyncGroup (14): a member's assignment, once the leader has sent it.
 
 v1   throttle time    v3   static members    v4   flexible    v5   protocol type and name are checked
 """
 
 from __future__ import annotations
 
+from qanat.api.authorization import AccessCheck, Verdict
+from qanat.api.groups.authorization import reads_group
 from qanat.api.request_context import RequestContext
 from qanat.groups.replies import SyncReply
 from qanat.groups.requests import SyncGroup
 from qanat.wire.kafka.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+def authorize(request: SyncGroupRequest, access: AccessCheck) -> Verdict:
+    """READ on the group."""
+    return reads_group(request.group_id, access, SyncGroupResponse)
 
 
 def handle(request: SyncGroupRequest, context: RequestContext) -> object:

@@ -1,19 +1,21 @@
-"""DeleteRecords (21): records before an offset go; -1 stands for everything that is committed.
+"""DeleteRecords (21): delete records before an offset; -1 stands for the high watermark.
 
 v0   offsets by partition    v2   flexible
 
-The answer comes when the new starts are on disk, which takes one checkpoint for all of them, and when every follower in
-sync starts there as well: whoever leads next does not bring back what is gone. A topic that is only compacted refuses,
-as Kafka's does.
+The answer comes when the new log start offsets are on disk, which takes one checkpoint for all of them, and when every
+in-sync follower starts there as well: the next leader does not bring deleted records back. A topic that is only
+compacted refuses, as in Kafka.
 """
 
 from __future__ import annotations
 
-from qanat.api.admin_tasks import carry_through
+from qanat.api.admin_tasks import run_to_end
+from qanat.api.authorization import AccessCheck, Verdict, grant_without, split_allowed
 from qanat.api.request_context import RequestContext
 from qanat.broker.replicas.partition import Partition
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -26,6 +28,18 @@ _HIGH_WATERMARK = -1
 _NO_OFFSET = -1
 
 Moved = tuple[Partition, DeleteRecordsPartitionResult]
+
+
+def authorize(request: DeleteRecordsRequest, access: AccessCheck) -> Verdict:
+    """DELETE on each topic."""
+    request.topics, denied = split_allowed(request.topics, lambda topic: access.may_topic(Operation.DELETE, topic.name))
+    return grant_without(denied, lambda response: response.topics, _denied)
+
+
+def _denied(topic: DeleteRecordsTopic) -> DeleteRecordsTopicResult:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    rows = [DeleteRecordsPartitionResult(row.partition_index, _NO_OFFSET, code) for row in topic.partitions]
+    return DeleteRecordsTopicResult(topic.name, rows)
 
 
 async def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
@@ -45,7 +59,7 @@ async def handle(request: DeleteRecordsRequest, context: RequestContext) -> Dele
                     moved.append((partition, result))
         await _make_durable(moved, context)
 
-    await carry_through(context.broker, delete_all(), max(request.timeout_ms, 1))
+    await run_to_end(context.broker, delete_all(), max(request.timeout_ms, 1))
     return DeleteRecordsResponse(topics=answers)
 
 
@@ -57,7 +71,7 @@ async def _unanswered(topic: DeleteRecordsTopic, context: RequestContext) -> lis
 def _move_start(
     topic: str, offset: int, result: DeleteRecordsPartitionResult, context: RequestContext
 ) -> Partition | None:
-    """Let the records go; returns the partition if that is yet to be made durable."""
+    """Advance the log start offset; returns the partition if that is not durable yet."""
     partition = context.broker.lookup.writable(topic, result.partition_index)
     error = _judge(partition, offset)
     if isinstance(partition, ErrorCode) or error:
@@ -75,7 +89,7 @@ def _move_start(
 
 
 async def _make_durable(moved: list[Moved], context: RequestContext) -> None:
-    """Write down all new starts at once: a checkpoint holds those of every partition of the directory."""
+    """Write all new start offsets at once: a checkpoint holds those of every partition of the directory."""
     if not moved:
         return
     error = ErrorCode.NONE
@@ -104,7 +118,7 @@ def _judge(partition: Partition | ErrorCode, offset: int) -> ErrorCode:
     if settings.is_compacted and not settings.is_expired:
         return ErrorCode.POLICY_VIOLATION
     if not partition.knows_high_watermark and not 0 <= offset <= partition.log.high_watermark:
-        # A new leader does not see all that is committed yet: it would delete too little, or refuse what is there.
+        # A new leader does not know all committed records yet: it would delete too few, or refuse a valid offset.
         return ErrorCode.OFFSET_NOT_AVAILABLE
     if not _HIGH_WATERMARK <= offset <= partition.log.high_watermark:
         return ErrorCode.OFFSET_OUT_OF_RANGE

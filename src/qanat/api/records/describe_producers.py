@@ -1,22 +1,36 @@
-"""DescribeProducers (61): who writes to a partition, and what each has open (KIP-664).
+"""DescribeProducers (61): the producers of a partition and their open transactions (KIP-664).
 
 v0   the only one
 """
 
 from __future__ import annotations
 
-from qanat.api.admin_tasks import in_turns
+from qanat.api.admin_tasks import yielding
+from qanat.api.authorization import AccessCheck, Verdict, grant_without, split_allowed
 from qanat.api.request_context import RequestContext
 from qanat.broker.replicas.partition import Partition
 from qanat.log.producers import ProducerState as KnownProducer
 from qanat.model.error_codes import ErrorCode
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
+    TopicRequest,
     TopicResponse,
 )
+
+
+def authorize(request: DescribeProducersRequest, access: AccessCheck) -> Verdict:
+    """READ on each topic."""
+    request.topics, denied = split_allowed(request.topics, lambda topic: access.may_topic(Operation.READ, topic.name))
+    return grant_without(denied, lambda response: response.topics, _denied)
+
+
+def _denied(topic: TopicRequest) -> TopicResponse:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return TopicResponse(topic.name, [PartitionResponse(number, code) for number in topic.partition_indexes])
 
 
 def handle(request: DescribeProducersRequest, context: RequestContext) -> object:
@@ -26,7 +40,7 @@ def handle(request: DescribeProducersRequest, context: RequestContext) -> object
 async def _describe(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
     topics = []
     for topic in request.topics:
-        rows = [await _partition(topic.name, number, context) async for number in in_turns(topic.partition_indexes)]
+        rows = [await _partition(topic.name, number, context) async for number in yielding(topic.partition_indexes)]
         topics.append(TopicResponse(topic.name, rows))
     return DescribeProducersResponse(topics=topics)
 
@@ -36,7 +50,7 @@ async def _partition(topic: str, number: int, context: RequestContext) -> Partit
     if not isinstance(partition, Partition):
         return PartitionResponse(number, partition)
     known = list(partition.log.producers.states.items())
-    rows = [_producer(producer_id, state) async for producer_id, state in in_turns(known)]
+    rows = [_producer(producer_id, state) async for producer_id, state in yielding(known)]
     return PartitionResponse(number, ErrorCode.NONE, active_producers=rows)
 
 

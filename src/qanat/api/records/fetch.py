@@ -1,21 +1,22 @@
-"""Fetch (1): read batches from some partitions, waiting for more where there is little.
+"""Fetch (1): read batches from some partitions; wait for more where there are too few.
 
 v4   record batches; isolation level and aborted transactions    v5   log start offset
-v7   fetch sessions (KIP-227)    v9   the asker's leader epoch    v10  zstd may be sent
-v11  rack id, and the replica to ask instead (KIP-392); from here on consumers may ask followers
+v7   fetch sessions (KIP-227)    v9   the client's leader epoch    v10  zstd may be sent
+v11  rack id, and the preferred read replica (KIP-392); from here on consumers may fetch from followers
 v12  flexible; last fetched epoch, diverging epochs    v13  topics by id
 v15  a replica names itself in a tagged field    v16  node endpoints    v17  replica directory id
 
-Batches are sent whole, from the one that holds the offset asked for; the first one comes even if it is larger than
-the limits. A follower's fetch names the broker and its epoch, and says by its offsets what the follower has on disk; on
-any other listener than the brokers' own it is refused.
+Batches are sent whole, from the one that holds the requested offset; the first one is sent even above the limits. A
+follower's fetch names the broker and its epoch; its offsets say what the follower has on disk. It is refused on
+any listener but the inter-broker one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from qanat.api.records.leader_hints import ASKED_ELSEWHERE, new_leader
+from qanat.api.authorization import AccessCheck, Verdict, grant_without, split_allowed
+from qanat.api.records.leader_hints import NOT_LEADER_ERRORS, current_leader
 from qanat.api.records.parked_fetch import ParkedFetch
 from qanat.api.request_context import RequestContext
 from qanat.broker.replicas.fetch import FEW_PARTITIONS, Fetch, Found, Wanted, diverges
@@ -30,6 +31,7 @@ from qanat.broker.replicas.fetch_sessions import (
 )
 from qanat.broker.replicas.partition import Partition
 from qanat.model.error_codes import ErrorCode
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.layouts import ZERO_UUID
 from qanat.wire.kafka.messages.fetch import (
     AbortedTransaction,
@@ -45,31 +47,49 @@ from qanat.wire.kafka.messages.fetch import (
 
 _READ_COMMITTED = 1
 _TOPIC_IDS_FROM = 13
-_COPIES_FROM = 11
+_FOLLOWERS_FROM = 11
+
+
+def authorize(request: FetchRequest, access: AccessCheck) -> Verdict:
+    """READ on each topic. There are no sessions: the rule would have to check a session's topics with every fetch."""
+    if request.session_id == 0:
+        request.session_epoch = FINAL_EPOCH
+    request.topics, denied = split_allowed(
+        request.topics, lambda topic: access.may_topic_or_id(Operation.READ, topic.topic, topic.topic_id)
+    )
+    if denied:
+        request.max_wait_ms = 0
+    return grant_without(denied, lambda response: response.responses, _denied)
+
+
+def _denied(topic: FetchTopic) -> FetchableTopicResponse:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    rows = [PartitionData(row.partition, code, -1, aborted_transactions=[], records=[]) for row in topic.partitions]
+    return FetchableTopicResponse(topic.topic, topic.topic_id, rows)
 
 
 def handle(request: FetchRequest, context: RequestContext) -> object:
     if _follower(request) >= 0 and not context.caller.is_inter_broker:
         return _refusal(request)
     if context.is_long:
-        return _in_turns(request, context)
+        return _in_pieces(request, context)
     session, asked = _session(request, context, _named(request.topics))
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session)
     if len(asked) > FEW_PARTITIONS:
-        return _answer_in_turns(request, context, asked, session)
+        return _answer_in_pieces(request, context, asked, session)
     fetch = _fetch(request, context, asked, [_wanted(key, what, context) for key, what in asked.items()], session)
     if fetch.try_now() and (fetch.is_enough or request.max_wait_ms <= 0 or not asked):
         return _response(context, asked, fetch, session, is_full=_is_full(request))
     if fetch.is_cold:
-        return _later(request, context, fetch, asked, session)
+        return _park(request, context, fetch, asked, session)
     is_full = _is_full(request)
 
     def respond() -> FetchResponse:
         return _response(context, asked, fetch, session, is_full=is_full)
 
     parked = ParkedFetch(fetch, request.max_wait_ms / 1000, respond, context.broker)
-    context.caller.wait_with(parked)
+    context.caller.cancel_on_disconnect(parked)
     return parked
 
 
@@ -82,11 +102,11 @@ def _fetch(
 ) -> Fetch:
     follower, throttled = _follower(request), list[int]()
     if follower >= 0:
-        throttled = _take_note(request, context, follower, wanted)
+        throttled = _note_progress(request, context, follower, wanted)
         if session is not None and context.broker.follower_fetching.is_on:
-            _hurry(asked, wanted, session)
-    elif context.version >= _COPIES_FROM:
-        _look_nearby(request, context, asked, wanted)
+            _report_high_watermark(asked, wanted, session)
+    elif context.version >= _FOLLOWERS_FROM:
+        _choose_replicas(request, context, asked, wanted)
     fetch = Fetch(
         wanted,
         min(request.max_bytes, context.broker.settings.fetch_max_bytes),
@@ -102,13 +122,13 @@ def _fetch(
 
 
 def _follower(request: FetchRequest) -> int:
-    """The broker that asks, or -1."""
+    """The broker that fetches as a follower, or -1."""
     state = request.replica_state
     return request.replica_id if state is None else max(request.replica_id, state.replica_id)
 
 
 def _refusal(request: FetchRequest) -> FetchResponse:
-    """For whoever poses as a replica; with every partition, for before v7 that is the only place for an error."""
+    """Refuse a client that poses as a replica, in every partition: before v7 there is no other place for an error."""
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     topics = [
         FetchableTopicResponse(
@@ -119,18 +139,18 @@ def _refusal(request: FetchRequest) -> FetchResponse:
     return FetchResponse(error_code=code, responses=topics)
 
 
-def _take_note(request: FetchRequest, context: RequestContext, follower: int, wanted: list[Wanted]) -> list[int]:
-    """Let the in-sync sets know what the follower has; who is no replica of a partition gets nothing of it.
+def _note_progress(request: FetchRequest, context: RequestContext, follower: int, wanted: list[Wanted]) -> list[int]:
+    """Report a follower's progress to the in-sync sets; a broker that is no replica of a partition gets nothing of it.
 
-    Returns the places of what it may only have at a limited rate.
+    Returns the places of the partitions that are throttled for it.
     """
     throttles, throttled = context.broker.throttles, list[int]()
     epoch = -1 if request.replica_state is None else request.replica_state.replica_epoch
     for place, one in enumerate(wanted):
         partition = one.partition
         if isinstance(partition, Partition) and one.leader_epoch == partition.leader_epoch:
-            if _diverges_here(one, partition):
-                continue  # What it has is not ours: it says so after it has cut that off.
+            if _has_diverged(one, partition):
+                continue  # Its log diverged: its progress counts after it has truncated.
             if not context.broker.isr_changes.note_fetch(partition, follower, epoch, one.offset, one.start_offset):
                 wanted[place] = one._replace(partition=ErrorCode.NOT_LEADER_OR_FOLLOWER)
             elif throttles.is_leading_throttled(partition, follower):
@@ -139,61 +159,63 @@ def _take_note(request: FetchRequest, context: RequestContext, follower: int, wa
     return throttled
 
 
-def _hurry(asked: dict[PartitionKey, PartitionRequest], wanted: list[Wanted], session: FetchSession) -> None:
-    """Let a follower hear at once of what is committed: its consumers wait for that."""
+def _report_high_watermark(
+    asked: dict[PartitionKey, PartitionRequest], wanted: list[Wanted], session: FetchSession
+) -> None:
+    """Answer a follower as soon as the high watermark moves: its consumers wait for that."""
     for place, key in enumerate(asked):
         if (sent := session.sent.get(key)) is not None:
             wanted[place] = wanted[place]._replace(known_high_watermark=sent.high_watermark)
 
 
-def _look_nearby(
+def _choose_replicas(
     request: FetchRequest, context: RequestContext, asked: dict[PartitionKey, PartitionRequest], wanted: list[Wanted]
 ) -> None:
-    """A consumer reads our copy of what others lead, and is sent to a copy in its own rack of what we lead."""
-    nearby = context.broker.follower_fetching
-    rack = request.rack_id if request.rack_id and nearby.is_on else ""
+    """Let a consumer read a follower replica here, or send it to a replica in its own rack (KIP-392)."""
+    follower_fetching = context.broker.follower_fetching
+    rack = request.rack_id if request.rack_id and follower_fetching.is_on else ""
     for (place, one), key in zip(enumerate(wanted), asked, strict=True):
         if one.partition is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            copy = context.broker.lookup.readable_follower(key.topic, key.topic_id, key.partition)
-            if copy is not None:
-                wanted[place] = one._replace(partition=copy)
+            replica = context.broker.lookup.readable_follower(key.topic, key.topic_id, key.partition)
+            if replica is not None:
+                wanted[place] = one._replace(partition=replica)
         elif rack and isinstance(one.partition, Partition):
-            wanted[place] = one._replace(preferred=nearby.preferred(one.partition, rack, one.offset))
+            wanted[place] = one._replace(preferred=follower_fetching.preferred(one.partition, rack, one.offset))
 
 
-def _diverges_here(wanted: Wanted, partition: Partition) -> bool:
+def _has_diverged(wanted: Wanted, partition: Partition) -> bool:
     return wanted.offset > partition.log.end_offset or diverges(wanted, partition)
 
 
 def _is_full(request: FetchRequest) -> bool:
-    """Whether the answer names every partition, and not only what is new."""
+    """Whether the answer names every partition, not only those with news."""
     return request.session_epoch == FIRST_EPOCH or request.session_epoch == FINAL_EPOCH
 
 
-def _later(
+def _park(
     request: FetchRequest,
     context: RequestContext,
     fetch: Fetch,
     asked: dict[PartitionKey, PartitionRequest],
     session: FetchSession | None,
 ) -> object:
-    """A parked answer to what takes more than a look at memory: the requests behind it are looked at meanwhile."""
+    """Park the answer to a fetch that needs more than memory; the requests behind it are handled meanwhile."""
 
     async def wait() -> FetchResponse:
         if fetch.is_cold:
             await fetch.read_in_turns(context.yielder)
         await fetch.wait(request.max_wait_ms / 1000)
-        return await _response_in_turns(request, context, asked, fetch, session)
+        return await _response_in_pieces(request, context, asked, fetch, session)
 
     parked = context.broker.park(wait())
-    context.caller.wait_with(parked)
+    context.caller.cancel_on_disconnect(parked)
     return parked
 
 
-# Very many partitions: the session is brought up to date at once, everything else is done in turns.
+# Very many partitions: the session is updated at once, everything else in pieces.
 
 
-async def _in_turns(request: FetchRequest, context: RequestContext) -> object:
+async def _in_pieces(request: FetchRequest, context: RequestContext) -> object:
     named: dict[PartitionKey, PartitionRequest] = {}
     async for topic in context.yielder.over(request.topics):
         async for piece in context.yielder.pieces(topic.partitions):
@@ -201,10 +223,10 @@ async def _in_turns(request: FetchRequest, context: RequestContext) -> object:
     session, asked = _session(request, context, named)
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session)
-    return await _answer_in_turns(request, context, asked, session)
+    return await _answer_in_pieces(request, context, asked, session)
 
 
-async def _answer_in_turns(
+async def _answer_in_pieces(
     request: FetchRequest,
     context: RequestContext,
     asked: dict[PartitionKey, PartitionRequest],
@@ -214,11 +236,11 @@ async def _answer_in_turns(
     fetch = _fetch(request, context, asked, wanted, session)
     await fetch.read_in_turns(context.yielder)
     if fetch.is_enough or request.max_wait_ms <= 0:
-        return await _response_in_turns(request, context, asked, fetch, session)
-    return _later(request, context, fetch, asked, session)
+        return await _response_in_pieces(request, context, asked, fetch, session)
+    return _park(request, context, fetch, asked, session)
 
 
-async def _response_in_turns(
+async def _response_in_pieces(
     request: FetchRequest,
     context: RequestContext,
     asked: dict[PartitionKey, PartitionRequest],
@@ -232,14 +254,14 @@ async def _response_in_turns(
         fetch.on_answer()
     answer = _Answer(context, session, is_full=is_full)
     async for piece in context.yielder.pieces(list(zip(asked, fetch.found, strict=True))):
-        answer.tell(piece)
+        answer.add(piece)
     return answer.response()
 
 
 def _session(
     request: FetchRequest, context: RequestContext, named: dict[PartitionKey, PartitionRequest]
 ) -> tuple[FetchSession | ErrorCode | None, dict[PartitionKey, PartitionRequest]]:
-    """The session to use, if any, and everything that is to be fetched."""
+    """The session, if any, and everything to fetch."""
     sessions = context.broker.fetch_sessions
     if request.session_epoch == FINAL_EPOCH:
         sessions.end(request.session_id)
@@ -298,12 +320,12 @@ def _response(
     if fetch.on_answer is not None:
         fetch.on_answer()
     answer = _Answer(context, session, is_full=is_full)
-    answer.tell(zip(asked, fetch.found, strict=True))
+    answer.add(zip(asked, fetch.found, strict=True))
     return answer.response()
 
 
 class _Answer:
-    """What there is to tell, put together in one go or in several."""
+    """The response, built in one piece or in several."""
 
     __slots__ = ("_broker", "_endpoints", "_is_full", "_session", "_topics")
 
@@ -314,27 +336,27 @@ class _Answer:
         self._topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
         self._endpoints: dict[int, NodeEndpoint] = {}
 
-    def tell(self, rows: Iterable[tuple[PartitionKey, Found]]) -> None:
-        """Tell of some partitions what is new of them, or everything."""
+    def add(self, rows: Iterable[tuple[PartitionKey, Found]]) -> None:
+        """Add partitions: those with news, or all."""
         for key, found in rows:
-            status = PartitionStatus(found.high_watermark, found.last_stable_offset, found.log_start_offset)
-            is_told = self._session is None or self._session.must_report(
+            state = PartitionStatus(found.high_watermark, found.last_stable_offset, found.log_start_offset)
+            has_news = self._session is None or self._session.must_report(
                 key,
-                status,
+                state,
                 has_records=found.size > 0,
                 has_error=bool(found.error) or found.diverging is not None or found.preferred >= 0,
             )
-            if self._is_full or is_told:
+            if self._is_full or has_news:
                 topic = self._topics.setdefault(
                     (key.topic, key.topic_id), FetchableTopicResponse(key.topic, key.topic_id or ZERO_UUID, [])
                 )
                 part = _partition(key.partition, found)
-                if found.error in ASKED_ELSEWHERE:
-                    self._name_leader(key, part)
+                if found.error in NOT_LEADER_ERRORS:
+                    self._add_leader_hint(key, part)
                 topic.partitions.append(part)
 
-    def _name_leader(self, key: PartitionKey, part: PartitionData) -> None:
-        if (other := new_leader(self._broker, key.topic, key.topic_id, key.partition)) is not None:
+    def _add_leader_hint(self, key: PartitionKey, part: PartitionData) -> None:
+        if (other := current_leader(self._broker, key.topic, key.topic_id, key.partition)) is not None:
             part.current_leader = LeaderIdAndEpoch(other.node_id, other.epoch)
             self._endpoints[other.node_id] = NodeEndpoint(other.node_id, other.host, other.port, other.rack)
 

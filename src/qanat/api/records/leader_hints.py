@@ -1,6 +1,6 @@
-"""Who leads instead (KIP-951): a client that asked the wrong broker is told where to go.
+"""Leader hints (KIP-951): an answer names the current leader to a client that asked the wrong broker.
 
-Otherwise it asks around for metadata, in growing pauses, until somebody tells it what we know already.
+Without it the client requests metadata, with growing pauses, until it learns what this broker knows already.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicId
 from qanat.wire.kafka.messages.produce import LeaderIdAndEpoch, NodeEndpoint, ProduceResponse
 
-ASKED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-"""Errors beside which the leader is named."""
+NOT_LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+"""Errors with which the answer names the leader."""
 
 
-class NewLeader(NamedTuple):
-    """A broker, in which epoch it leads, and where clients find it."""
+class CurrentLeader(NamedTuple):
+    """A leader, its leader epoch, and its address for clients."""
 
     node_id: int
     epoch: int
@@ -26,8 +26,8 @@ class NewLeader(NamedTuple):
     rack: str | None
 
 
-def new_leader(broker: Broker, topic: str, topic_id: bytes, number: int) -> NewLeader | None:
-    """Who leads a partition, named by `topic`, or by id without it; None where we know of nobody."""
+def current_leader(broker: Broker, topic: str, topic_id: bytes, number: int) -> CurrentLeader | None:
+    """The leader of a partition, by topic name, or by id without one; None where none is known."""
     image = broker.metadata.image
     known = image.topics.get(topic) if topic else image.topics_by_id.get(TopicId.of(topic_id))
     if known is None or number not in range(len(known.partitions)):
@@ -37,17 +37,17 @@ def new_leader(broker: Broker, topic: str, topic_id: bytes, number: int) -> NewL
     if registration is None or not registration.listeners:
         return None
     listener = registration.listeners[0]
-    return NewLeader(state.leader, state.leader_epoch, listener.host, listener.port, registration.rack)
+    return CurrentLeader(state.leader, state.leader_epoch, listener.host, listener.port, registration.rack)
 
 
-def name_leaders(response: ProduceResponse, broker: Broker) -> None:
-    """Say of partitions that were to be written to here, and that others lead, who does."""
+def add_leader_hints(response: ProduceResponse, broker: Broker) -> None:
+    """Add the current leader to partitions that another broker leads."""
     endpoints: dict[int, NodeEndpoint] = {}
     for topic in response.responses:
         for part in topic.partition_responses:
-            if part.error_code not in ASKED_ELSEWHERE:
+            if part.error_code not in NOT_LEADER_ERRORS:
                 continue
-            if (other := new_leader(broker, topic.name, topic.topic_id, part.index)) is not None:
+            if (other := current_leader(broker, topic.name, topic.topic_id, part.index)) is not None:
                 part.current_leader = LeaderIdAndEpoch(other.node_id, other.epoch)
                 endpoints[other.node_id] = NodeEndpoint(other.node_id, other.host, other.port, other.rack)
     response.node_endpoints = list(endpoints.values())

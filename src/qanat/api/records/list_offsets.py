@@ -1,32 +1,50 @@
-"""ListOffsets (2): where a partition starts and ends, and which offset belongs to a point in time.
+"""ListOffsets (2): the first and last offsets of a partition, and the offset at a timestamp.
 
 v1   one offset, by timestamp    v2   isolation level    v4   leader epochs    v6   flexible
 v7   -3: the record with the newest timestamp    v8   -4: the earliest local offset    v9   -5: the latest tiered one
 
-There is no tiered storage: -4 is the start of the log and -5 is answered with "none" (-1).
+There is no tiered storage: -4 is the log start offset and -5 is answered with "none" (-1).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 
+from qanat.api.authorization import AccessCheck, Verdict, grant_without, split_allowed
 from qanat.api.request_context import RequestContext
+from qanat.broker.replicas.fetch import leader_epoch_error
 from qanat.broker.replicas.partition import Partition
 from qanat.log.timestamp_lookup import newest_timestamp
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import Offset
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 
 LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 _READ_COMMITTED = 1
 _SINCE = {NEWEST: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+
+
+def authorize(request: ListOffsetsRequest, access: AccessCheck) -> Verdict:
+    """DESCRIBE on each topic."""
+    request.topics, denied = split_allowed(
+        request.topics, lambda topic: access.may_topic(Operation.DESCRIBE, topic.name)
+    )
+    return grant_without(denied, lambda response: response.topics, _denied)
+
+
+def _denied(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    rows = [ListOffsetsPartitionResponse(row.partition_index, code) for row in topic.partitions]
+    return ListOffsetsTopicResponse(topic.name, rows)
 
 
 def handle(request: ListOffsetsRequest, context: RequestContext) -> object:
@@ -75,9 +93,8 @@ async def _one(
 def _judge(partition: Partition | ErrorCode, asked: ListOffsetsPartition, version: int) -> ErrorCode:
     if isinstance(partition, ErrorCode):
         return partition
-    if 0 <= asked.current_leader_epoch != partition.leader_epoch:
-        is_old = asked.current_leader_epoch < partition.leader_epoch
-        return ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
+    if error := leader_epoch_error(asked.current_leader_epoch, partition):
+        return error
     if asked.timestamp < LATEST_TIERED or version < _SINCE.get(asked.timestamp, 0):
         return ErrorCode.UNSUPPORTED_VERSION
     return ErrorCode.NONE
@@ -86,11 +103,11 @@ def _judge(partition: Partition | ErrorCode, asked: ListOffsetsPartition, versio
 async def _find(
     context: RequestContext, partition: Partition, timestamp: int, *, is_committed: bool
 ) -> tuple[int, int]:
-    """Timestamp and offset of what is asked for; -1 and -1 where there is none."""
+    """Timestamp and offset; -1 and -1 where there is none."""
     log = partition.log
     match timestamp:
         case -1:
-            # A new leader does not yet know how far its predecessor had told consumers: it must not tell less.
+            # A new leader does not know yet what its predecessor showed to consumers: it must not show less.
             partition.require_high_watermark()
             return -1, partition.end_of_reading(is_committed=is_committed)
         case -2 | -4:

@@ -1,21 +1,38 @@
-"""OffsetForLeaderEpoch (23): where a leader's epoch ended; how a consumer notices that a log was cut.
+"""OffsetForLeaderEpoch (23): the end offset of a leader epoch; a consumer detects truncation by it.
 
-v2   the asker's own epoch    v3   replica id    v4   flexible
+v2   the client's own epoch    v3   replica id    v4   flexible
 """
 
 from __future__ import annotations
 
+from qanat.api.authorization import AccessCheck, Verdict, grant_without, split_allowed
 from qanat.api.request_context import RequestContext
+from qanat.broker.replicas.fetch import leader_epoch_error
 from qanat.broker.replicas.partition import Partition
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import LeaderEpoch
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
     OffsetForLeaderTopicResult,
 )
+
+
+def authorize(request: OffsetForLeaderEpochRequest, access: AccessCheck) -> Verdict:
+    """DESCRIBE on each topic."""
+    request.topics, denied = split_allowed(
+        request.topics, lambda topic: access.may_topic(Operation.DESCRIBE, topic.topic)
+    )
+    return grant_without(denied, lambda response: response.topics, _denied)
+
+
+def _denied(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:
+    rows = [EpochEndOffset(ErrorCode.TOPIC_AUTHORIZATION_FAILED, row.partition) for row in topic.partitions]
+    return OffsetForLeaderTopicResult(topic.topic, rows)
 
 
 async def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) -> OffsetForLeaderEpochResponse:
@@ -33,9 +50,7 @@ async def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) 
 def _end(partition: Partition | ErrorCode, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     if isinstance(partition, ErrorCode):
         return EpochEndOffset(partition, asked.partition)
-    if 0 <= asked.current_leader_epoch != partition.leader_epoch:
-        is_old = asked.current_leader_epoch < partition.leader_epoch
-        code = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
-        return EpochEndOffset(code, asked.partition)
+    if error := leader_epoch_error(asked.current_leader_epoch, partition):
+        return EpochEndOffset(error, asked.partition)
     end = partition.log.end_of_epoch(LeaderEpoch(asked.leader_epoch))
     return EpochEndOffset(0, asked.partition, end.epoch, end.end_offset)

@@ -1,7 +1,7 @@
-"""A fetch that waits for records: callbacks from the append that wakes it to its answer, and no task.
+"""A parked fetch: it waits for records with callbacks from the append to its answer, and no task.
 
-A consumer at the end of its partitions sends one fetch after another, and each waits: this is what every record costs
-that is read as soon as it is written.
+A consumer at the end of its partitions sends one fetch after another, and each is parked: every record that is read as
+soon as it is written pays for this.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from qanat.wire.kafka.messages.fetch import FetchResponse
 
 
 class ParkedFetch(SyncFuture[FetchResponse]):
-    """The response to a fetch that has found too little in memory so far: when there is enough, or the time is up."""
+    """The response to a fetch that found too little: when there is enough, or its time is up."""
 
     def __init__(self, fetch: Fetch, max_wait_s: float, respond: Callable[[], FetchResponse], broker: Broker) -> None:
         super().__init__()
@@ -41,10 +41,10 @@ class ParkedFetch(SyncFuture[FetchResponse]):
         return super().cancel(msg)
 
     def _wake(self) -> None:
-        # Who appends goes on first, and whatever else it appends in this turn is read with it.
-        self._call_soon(self._look)
+        # The append goes on first; whatever else is appended in this turn is read with it.
+        self._call_soon(self._retry)
 
-    def _look(self) -> None:
+    def _retry(self) -> None:
         if self.done() or self._reading is not None:
             return
         fetch = self._fetch
@@ -56,16 +56,16 @@ class ParkedFetch(SyncFuture[FetchResponse]):
             fetch.park(self._wake)
 
     def _time_out(self) -> None:
-        """Answer with what there is; what has to be read from the disk first comes with the next fetch."""
+        """Answer with what is in memory; records on disk come with the next fetch."""
         if self._reading is None:
             self._fetch.try_now()
             self._answer()
 
     async def _read(self) -> None:
-        """What has come is in memory no more: read it, and answer with it."""
+        """Read records that are no longer in memory, and answer with them."""
         try:
             await self._fetch.read_in_turns(CooperativeYield())
-        except Exception as fault:  # noqa: BLE001 - told to whoever waits
+        except Exception as fault:  # noqa: BLE001 - the client's connection reports it
             self._stop()
             self.settle_with_fault(fault)
         else:
@@ -75,7 +75,7 @@ class ParkedFetch(SyncFuture[FetchResponse]):
         self._stop()
         try:
             response = self._respond()
-        except Exception as fault:  # noqa: BLE001 - told to whoever waits
+        except Exception as fault:  # noqa: BLE001 - the client's connection reports it
             self.settle_with_fault(fault)
         else:
             self.settle(response)

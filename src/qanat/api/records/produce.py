@@ -1,16 +1,17 @@
 """Produce (0): append one batch to each of some partitions.
 
-v3   record batches only (what is older is refused: versions 0 to 2 are advertised, never served)
+v3   record batches only (older versions are refused: 0 to 2 are advertised, never served)
 v5   log start offset in the answer     v7   zstd is allowed     v8   error message and bad records
 v9   flexible    v10  the current leader, where it is another    v12  implicit transactions (TV2)
 v13  topics by id
 
-acks=0 is not answered; acks=1 is answered after the append; acks=all once the batch is on disk, where the
-topic's `flush.messages` asks for that.
-A batch in a transaction waits for a word of the coordinator where it is the producer's first in the partition.
-In place of a batch, a file of batches beside the broker may be named, which becomes part of the log (`wire.staged`).
-A batch is taken whole or not at all; one that is refused for records of it names them (KIP-467).
-Deviation: timestamps are judged by a batch's header, not record by record.
+acks=0 is not answered; acks=1 is answered after the append; acks=all once the batch is on disk, where the topic's
+`flush.messages` requires that.
+A producer's first batch of a transaction in a partition waits for the transaction coordinator.
+In place of a batch, a request may name a file of batches on the broker's machine, which becomes part of the log
+(`wire.staged`).
+A batch is appended whole or not at all; a refusal names its bad records (KIP-467).
+Deviation: timestamps are checked by a batch's header, not record by record.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 
-from qanat.api.records.leader_hints import name_leaders
+from qanat.api.authorization import GRANTED, AccessCheck, Granted, Verdict, split_allowed
+from qanat.api.records.append import ALL, LEADER, NONE, lacks_replicas, may_append
+from qanat.api.records.leader_hints import add_leader_hints
 from qanat.api.records.transactional_produce import FirstWrites, first_writes, verify_transaction
 from qanat.api.request_context import RequestContext
 from qanat.broker.broker import Broker
@@ -26,6 +29,7 @@ from qanat.broker.replicas.partition import Partition
 from qanat.broker.replicas.partition_end import Written
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import InvalidRecordError, QanatError, UnsupportedCompressionError
+from qanat.security.authorization import Operation
 from qanat.wire.batch_header import HEADER_SIZE, read_header
 from qanat.wire.compression import Codec
 from qanat.wire.kafka.messages.produce import (
@@ -38,28 +42,27 @@ from qanat.wire.kafka.messages.produce import (
 )
 from qanat.wire.staged import is_staged, read_staged
 
-ALL, NONE = -1, 0
 _ZSTD_FROM = 7
 _LEADERS_FROM = 10
 _TOPIC_IDS_FROM = 13
 _PARTS_AT_ONCE = 50
-"""Partitions that are appended to in one go; the first append to a log opens its files."""
+"""Most partitions that are appended to in one piece; the first append to a log opens its files."""
 _BYTES_AT_ONCE = 2 * 1024 * 1024
-"""And bytes: they are checked and written on the way."""
+"""Most bytes in one piece: admission checks them and the log writes them."""
 
-_TELLS_START = (
+_WITH_LOG_START = (
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.INVALID_TIMESTAMP,
 )
-"""Errors beside which Kafka tells where the log starts: by it, a producer sees whether its records are deleted."""
+"""Errors that Kafka answers with the log start offset: by it a producer sees whether its records are deleted."""
 
 Part = tuple[Partition, memoryview, PartitionProduceResponse]
 Waiting = dict[asyncio.Future[None], PartitionProduceResponse]
 
 
 class Produce:
-    """One request on its way: what is appended, and what its acknowledgement still waits for."""
+    """One request: its appends, and what its acknowledgement waits for."""
 
     __slots__ = ("_broker", "_caller", "_request", "_version", "_waiting", "response")
 
@@ -72,7 +75,7 @@ class Produce:
         self.response = ProduceResponse([])
 
     def parts(self, broker: Broker, topics: list[TopicProduceData]) -> list[Part]:
-        """Every partition that can be appended to; the answers of the others are written on the way."""
+        """The partitions to append to; the results of the others are set here."""
         parts: list[Part] = []
         acks = self._request.acks
         for topic in topics:
@@ -86,19 +89,19 @@ class Produce:
                     result.error_code = found
                 elif not data.records:
                     _refuse(result, ErrorCode.INVALID_RECORD, "a produce request needs exactly one batch per partition")
-                elif acks == ALL and found.lacks_replicas:
+                elif lacks_replicas(found, acks):
                     _refuse(result, ErrorCode.NOT_ENOUGH_REPLICAS, _too_few(found))
                 else:
                     parts.append((found, data.records, result))
         return parts
 
     def join_last(self) -> None:
-        """The last two topics of the answer are one: they were written in two pieces."""
+        """Join the last two topics of the answer: they are two pieces of one."""
         last = self.response.responses.pop()
         self.response.responses[-1].partition_responses += last.partition_responses
 
     def _find(self, topic: TopicProduceData, number: int, broker: Broker) -> Partition | ErrorCode:
-        if self._request.acks not in (ALL, NONE, 1):
+        if self._request.acks not in (ALL, LEADER, NONE):
             return ErrorCode.INVALID_REQUIRED_ACKS
         if self._version >= _TOPIC_IDS_FROM:
             found = broker.lookup.led_by_id(topic.topic_id, number)
@@ -106,11 +109,11 @@ class Produce:
                 return found
             return broker.lookup.writable(found.at.topic, number)
         if self._caller.is_inter_broker:
-            return broker.lookup.led(topic.name, number)  # Brokers write to internal topics as well.
+            return broker.lookup.led(topic.name, number)  # Brokers write to internal topics.
         return broker.lookup.writable(topic.name, number)
 
     def append(self, part: Part) -> bool:
-        """Append now; False where that has to wait for the disk or for a worker."""
+        """Append now; False where the batch must wait for the disk or a worker."""
         partition, batch, _ = part
         try:
             if is_staged(batch):
@@ -125,8 +128,8 @@ class Produce:
             _refuse_append(part, fault)
         return True
 
-    async def append_slowly(self, parts: list[Part]) -> None:
-        """The same for what has to wait, in order; staged files beside each other, since nothing of them is held."""
+    async def append_waiting(self, parts: list[Part]) -> None:
+        """Append batches that must wait, in order; staged files concurrently, since they hold no memory."""
         for part in parts:
             partition, batch, _ = part
             if is_staged(batch):
@@ -155,9 +158,9 @@ class Produce:
             self._waiting[written.durable] = result
 
     def answer(self) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
-        """What to send: nothing, the response, or the response once everything is durable."""
+        """The answer: none, the response, or a future of it until everything is durable."""
         if self._request.acks == NONE:
-            # Who expects no answer learns of a fault only by the connection's end, as with Kafka.
+            # A client that expects no answer learns of a fault by the connection's end, as in Kafka.
             is_refused = any(part.error_code for topic in self.response.responses for part in topic.partition_responses)
             if is_refused:
                 self._caller.close()
@@ -168,12 +171,12 @@ class Produce:
 
     def _complete(self) -> ProduceResponse:
         if self._version >= _LEADERS_FROM:
-            name_leaders(self.response, self._broker)
+            add_leader_hints(self.response, self._broker)
         return self.response
 
 
 class _Acknowledgement:
-    """A response that waits for the disk, as long as the client is willing to."""
+    """A response that waits for durability, at most for the request's timeout."""
 
     __slots__ = ("_complete", "_timer", "_waiting", "answered")
 
@@ -199,7 +202,7 @@ class _Acknowledgement:
             self._finish()
 
     def _time_out(self) -> None:
-        """Answer for what is not yet on disk; it may well get there."""
+        """Answer for batches that are not on disk yet; they may still get there."""
         for result in self._waiting.values():
             _refuse(result, ErrorCode.REQUEST_TIMED_OUT, "the batch was not on disk in time")
         self._waiting.clear()
@@ -211,41 +214,64 @@ class _Acknowledgement:
             self.answered.set_result(self._complete())
 
 
+def authorize(request: ProduceRequest, access: AccessCheck) -> Verdict:
+    """WRITE on each topic; a transactional producer needs WRITE on its transactional id as well."""
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    transactional_id = request.transactional_id
+    allowed, denied = split_allowed(request.topic_data, lambda topic: may_append(access, topic.name, topic.topic_id))
+    if transactional_id is not None and not access.may_transactional_id(Operation.WRITE, transactional_id):
+        allowed, denied, code = [], request.topic_data, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if not denied:
+        return GRANTED
+    request.topic_data = allowed
+
+    def complete(response: ProduceResponse | None) -> ProduceResponse | None:
+        if response is None:
+            access.caller.close()  # A client that expects no response learns of a refusal by the connection's end.
+            return None
+        for topic in denied:
+            rows = [PartitionProduceResponse(row.index, code, -1) for row in topic.partition_data]
+            response.responses.append(TopicProduceResponse(topic.name, topic.topic_id, rows))
+        return response
+
+    return Granted(complete)
+
+
 def handle(request: ProduceRequest, context: RequestContext) -> object:
     produce = Produce(request, context)
     if context.is_long:
-        return _in_turns(produce, request, context)
+        return _in_pieces(produce, request, context)
     parts = produce.parts(context.broker, request.topic_data)
     if request.transactional_id is not None and (first := first_writes(parts)):
-        return _through_the_gate(produce, request.transactional_id, parts, first, context)
+        return _append_verified(produce, request.transactional_id, parts, first, context)
     return _append(produce, parts, context)
 
 
 def _append(produce: Produce, parts: list[Part], context: RequestContext) -> object:
     if len(parts) > 1 and (len(parts) > _PARTS_AT_ONCE or sum(len(batch) for _, batch, _ in parts) > _BYTES_AT_ONCE):
-        return _append_in_turns(produce, parts, context)
+        return _append_in_pieces(produce, parts, context)
     for number, part in enumerate(parts):
         if not produce.append(part):
-            return _slowly(produce, parts[number:])
+            return _append_rest(produce, parts[number:])
     return produce.answer()
 
 
-async def _ask_gate(transactional_id: str, parts: list[Part], first: FirstWrites, context: RequestContext) -> None:
+async def _verify(transactional_id: str, parts: list[Part], first: FirstWrites, context: RequestContext) -> None:
     for number, error in (await verify_transaction(context, transactional_id, parts, first)).items():
         _refuse(parts[number][2], error, "the coordinator does not know this partition as part of the transaction")
 
 
-async def _through_the_gate(
+async def _append_verified(
     produce: Produce, transactional_id: str, parts: list[Part], first: FirstWrites, context: RequestContext
 ) -> object:
-    """Ask the transaction's coordinator before the first write to a partition."""
-    await _ask_gate(transactional_id, parts, first, context)
+    """Verify the transaction with its coordinator before the first write to a partition."""
+    await _verify(transactional_id, parts, first, context)
     outcome = _append(produce, [part for part in parts if not part[2].error_code], context)
     return await outcome if isinstance(outcome, Coroutine) else outcome
 
 
-async def _in_turns(produce: Produce, request: ProduceRequest, context: RequestContext) -> object:
-    """Very many partitions: each is appended to in one go, everybody else is served in between."""
+async def _in_pieces(produce: Produce, request: ProduceRequest, context: RequestContext) -> object:
+    """Append to very many partitions, and serve other requests in between."""
     async for topic in context.yielder.over(request.topic_data):
         is_begun = False
         async for piece in context.yielder.pieces(topic.partition_data):
@@ -254,12 +280,12 @@ async def _in_turns(produce: Produce, request: ProduceRequest, context: RequestC
                 produce.join_last()
             is_begun = True
             if request.transactional_id is not None and (first := first_writes(parts)):
-                await _ask_gate(request.transactional_id, parts, first, context)
+                await _verify(request.transactional_id, parts, first, context)
             await _append_each(produce, [part for part in parts if not part[2].error_code], context)
     return produce.answer()
 
 
-async def _append_in_turns(produce: Produce, parts: list[Part], context: RequestContext) -> object:
+async def _append_in_pieces(produce: Produce, parts: list[Part], context: RequestContext) -> object:
     await _append_each(produce, parts, context)
     return produce.answer()
 
@@ -267,11 +293,11 @@ async def _append_in_turns(produce: Produce, parts: list[Part], context: Request
 async def _append_each(produce: Produce, parts: list[Part], context: RequestContext) -> None:
     async for part in context.yielder.over(parts):
         if not produce.append(part):
-            await produce.append_slowly([part])
+            await produce.append_waiting([part])
 
 
-async def _slowly(produce: Produce, parts: list[Part]) -> object:
-    await produce.append_slowly(parts)
+async def _append_rest(produce: Produce, parts: list[Part]) -> object:
+    await produce.append_waiting(parts)
     return produce.answer()
 
 
@@ -292,7 +318,7 @@ def _refuse_append(part: Part, fault: QanatError) -> None:
     _refuse(result, fault.code, str(fault))
     if isinstance(fault, InvalidRecordError):
         result.record_errors = [BatchIndexAndErrorMessage(*one) for one in fault.records]
-    if result.record_errors or fault.code in _TELLS_START:
+    if result.record_errors or fault.code in _WITH_LOG_START:
         result.log_start_offset = partition.log.log_start_offset
 
 

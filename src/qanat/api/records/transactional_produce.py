@@ -1,8 +1,7 @@
-"""Produce in a transaction: which writes need a word of the coordinator first, and what it says in a writer's terms.
+"""First writes of a transaction: which batches the transaction coordinator must confirm, and its errors for producers.
 
-Up to version 11 the coordinator is asked whether the partition was added; from
-version 12 on it is told (KIP-890), and a producer that writes before the
-markers of its last transaction are out hears of it by its own name.
+Up to version 11 the coordinator verifies that the partition was added; from version 12 on the write adds it (KIP-890),
+and a producer that writes before the markers of its last transaction are out gets CONCURRENT_TRANSACTIONS.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from qanat.api.request_context import RequestContext
 
 FirstWrites = dict[ProducerIdAndEpoch, list[int]]
-"""Which parts of a request are a producer's first in their partition, by their place in the request."""
+"""The parts of a request that are a producer's first write to their partition, by place in the request."""
 
 _ABORTABLE_FROM, _ADDS_FROM = 11, 12
 _TRY_AGAIN = (
@@ -29,11 +28,11 @@ _TRY_AGAIN = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
-"""What concerns the coordinator and not the write: older clients would not know to retry it."""
+"""Errors of the coordinator, not of the write: older clients do not retry them."""
 
 
 def first_writes(parts: Sequence[tuple[Partition, memoryview, object]]) -> FirstWrites:
-    """What must be asked about; batches that are none are left to those who refuse them."""
+    """The first writes; admission refuses malformed batches later."""
     found: FirstWrites = {}
     for number, (partition, batch, _) in enumerate(parts):
         if len(batch) < HEADER_SIZE:
@@ -51,7 +50,7 @@ async def verify_transaction(
     parts: Sequence[tuple[Partition, memoryview, object]],
     first: FirstWrites,
 ) -> dict[int, ErrorCode]:
-    """Why parts are refused, by their place in the request."""
+    """The errors of refused parts, by place in the request."""
     version = EPOCH_PER_TRANSACTION if context.version >= _ADDS_FROM else CLASSIC
     refused: dict[int, ErrorCode] = {}
     for who, numbers in first.items():
@@ -62,11 +61,11 @@ async def verify_transaction(
         for number in numbers:
             error = outcomes[parts[number][0]]
             if error is not ErrorCode.NONE:
-                refused[number] = _as_told(error, context.version)
+                refused[number] = _error_for_version(error, context.version)
     return refused
 
 
-def _as_told(error: ErrorCode, version: int) -> ErrorCode:
+def _error_for_version(error: ErrorCode, version: int) -> ErrorCode:
     is_early = error is ErrorCode.CONCURRENT_TRANSACTIONS and version < _ADDS_FROM
     if is_early or error in _TRY_AGAIN:
         return ErrorCode.NOT_ENOUGH_REPLICAS

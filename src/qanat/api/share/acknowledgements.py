@@ -1,10 +1,10 @@
-"""What ShareFetch and ShareAcknowledge have in common: sessions, and what members say of records that they hold."""
+"""Acknowledgements and sessions: what ShareFetch and ShareAcknowledge share."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from qanat.api.request_context import RequestContext
 from qanat.broker.share.share_partition import Durable
@@ -15,21 +15,35 @@ from qanat.groups.share.record_states import AcknowledgeType
 from qanat.groups.share.state_records import ShareKey
 from qanat.model.error_codes import ErrorCode
 
+if TYPE_CHECKING:
+    from qanat.wire.kafka.messages.share_acknowledge import ShareAcknowledgeRequest
+    from qanat.wire.kafka.messages.share_fetch import ShareFetchRequest
+
 
 class AcknowledgementRow(Protocol):
-    """A range of records and what is said of them, as both requests have it."""
+    """A range of records and its acknowledge types, as both requests have it."""
 
     first_offset: int
     last_offset: int
     acknowledge_types: list[int]
 
 
-Said = dict[TopicIdPartition, Sequence[AcknowledgementRow]]
+Acknowledgements = dict[TopicIdPartition, Sequence[AcknowledgementRow]]
 Outcomes = dict[TopicIdPartition, ErrorCode]
 
 
+def acknowledgements_of(request: ShareFetchRequest | ShareAcknowledgeRequest) -> Acknowledgements:
+    """The acknowledgements that a request carries, by partition."""
+    return {
+        TopicIdPartition(bytes(topic.topic_id), row.partition_index): row.acknowledgement_batches
+        for topic in request.topics
+        for row in topic.partitions
+        if row.acknowledgement_batches
+    }
+
+
 def problem_of(batches: Iterable[AcknowledgementRow], *, may_renew: bool) -> str | None:
-    """Why nothing of this can be taken, in Kafka's words; None where it can."""
+    """Why these acknowledgements are invalid, in Kafka's words; None where they are valid."""
     end_offset = -1
     for batch in batches:
         types = batch.acknowledge_types
@@ -49,12 +63,12 @@ def problem_of(batches: Iterable[AcknowledgementRow], *, may_renew: bool) -> str
 
 
 async def acknowledge(
-    member: Member, said: Said, context: RequestContext, *, may_renew: bool
+    member: Member, acknowledgements: Acknowledgements, context: RequestContext, *, may_renew: bool
 ) -> dict[TopicIdPartition, Durable | ErrorCode]:
-    """Take in what a member says, partition by partition; what is durable later is a future."""
+    """Apply a member's acknowledgements by partition; a future stands for what is not durable yet."""
     shares = context.broker.share_partitions
     outcomes: dict[TopicIdPartition, Durable | ErrorCode] = {}
-    async for at, rows in context.yielder.over(said.items()):
+    async for at, rows in context.yielder.over(acknowledgements.items()):
         if problem_of(rows, may_renew=may_renew) is not None:
             outcomes[at] = ErrorCode.INVALID_REQUEST
             continue
@@ -68,17 +82,17 @@ async def acknowledge(
     return outcomes
 
 
-async def settled(outcomes: dict[TopicIdPartition, Durable | ErrorCode]) -> Outcomes:
-    """What became of it all, once it is durable."""
+async def wait_until_durable(outcomes: dict[TopicIdPartition, Durable | ErrorCode]) -> Outcomes:
+    """The outcomes, once all are durable."""
     return {
         at: outcome if isinstance(outcome, ErrorCode) else (await outcome).error for at, outcome in outcomes.items()
     }
 
 
-def watch(context: RequestContext) -> None:
-    """When this client is gone, what it holds is given back: it has had its try, unless it was us who hung up.
+def release_on_disconnect(context: RequestContext) -> None:
+    """Release a client's records when it disconnects; that counts as a delivery, unless the broker closed.
 
-    Another broker's HTTP door speaks for members that come back by other ways: nothing is over when it is gone.
+    Another broker's HTTP server acts for members that return over other connections: its end releases nothing.
     """
     shares, connection = context.broker.share_partitions, context.caller
     if connection in shares.watched:
@@ -89,20 +103,20 @@ def watch(context: RequestContext) -> None:
     def give_back(_: asyncio.Future[None]) -> None:
         for group_id, member_id in shares.sessions.lose(connection):
             if not connection.is_inter_broker:
-                shares.release(group_id, member_id, is_attempt=not connection.is_let_go)
+                shares.release(group_id, member_id, is_attempt=not connection.is_closed_by_broker)
 
     gone.add_done_callback(give_back)
-    connection.wait_with(gone)
+    connection.cancel_on_disconnect(gone)
 
 
-def end_exchange(member: Member, context: RequestContext) -> None:
-    """Sessions are for clients that stay; where another broker asks for a member, one lasts for a single exchange."""
+def end_broker_session(member: Member, context: RequestContext) -> None:
+    """End a session that another broker opened for a member: it lasts for a single request."""
     if context.caller.is_inter_broker:
         context.broker.share_partitions.sessions.end(member)
 
 
 def end_session(member: Member, context: RequestContext) -> None:
-    """A member that says good-bye has not seen what it still holds: no delivery is counted."""
+    """End the session of a member that leaves; its records are released without counting a delivery."""
     shares = context.broker.share_partitions
     shares.sessions.end(member)
     shares.release(*member, is_attempt=False)

@@ -1,17 +1,20 @@
-"""AlterShareGroupOffsets (91): let a share group without members begin anew at other offsets (KIP-932).
+"""AlterShareGroupOffsets (91): set the start offsets of a share group without members (KIP-932).
 
 v0   the only one
 
-A group that does not exist yet is created, without members: offsets can be set before the first consumer joins.
+An unknown group is created, without members: offsets can be set before the first consumer joins.
 
 Deviation: an offset outside the log is refused. Kafka 4.1.0 answers without rows and changes nothing.
 """
 
 from __future__ import annotations
 
+from qanat.api.authorization import AccessCheck, Denied, Verdict, grant_without, split_allowed
 from qanat.api.request_context import RequestContext
+from qanat.api.share.offset_errors import group_error, message_of
 from qanat.broker.share.administration import Moved
 from qanat.model.error_codes import ErrorCode
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.layouts import ZERO_UUID
 from qanat.wire.kafka.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -21,11 +24,21 @@ from qanat.wire.kafka.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponseTopic,
 )
 
-_MESSAGES = {
-    ErrorCode.GROUP_ID_NOT_FOUND: "Group {} is not a share group.",
-    ErrorCode.NON_EMPTY_GROUP: "Group {} has members; stop them first.",
-    ErrorCode.INVALID_GROUP_ID: "The group's id must not be empty.",
-}
+
+def authorize(request: AlterShareGroupOffsetsRequest, access: AccessCheck) -> Verdict:
+    """READ on the group and on each topic."""
+    if not access.may_group(Operation.READ, request.group_id):
+        return Denied(AlterShareGroupOffsetsResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    request.topics, denied = split_allowed(
+        request.topics, lambda topic: access.may_topic(Operation.READ, topic.topic_name)
+    )
+    return grant_without(denied, lambda response: response.responses, _denied, unless_error=True)
+
+
+def _denied(topic: AlterShareGroupOffsetsRequestTopic) -> AlterShareGroupOffsetsResponseTopic:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    rows = [AlterShareGroupOffsetsResponsePartition(row.partition_index, code) for row in topic.partitions]
+    return AlterShareGroupOffsetsResponseTopic(topic.topic_name, partitions=rows)
 
 
 def handle(request: AlterShareGroupOffsetsRequest, context: RequestContext) -> object:
@@ -33,24 +46,12 @@ def handle(request: AlterShareGroupOffsetsRequest, context: RequestContext) -> o
 
 
 async def _alter(request: AlterShareGroupOffsetsRequest, context: RequestContext) -> AlterShareGroupOffsetsResponse:
-    error = await refusal(request.group_id, context, may_be_new=True)
+    error = await group_error(request.group_id, context, may_be_new=True)
     if error is not ErrorCode.NONE:
-        return AlterShareGroupOffsetsResponse(error_code=error, error_message=told(error, request.group_id))
+        return AlterShareGroupOffsetsResponse(error_code=error, error_message=message_of(error, request.group_id))
     return AlterShareGroupOffsetsResponse(
         responses=[await _topic(request.group_id, one, context) async for one in context.yielder.over(request.topics)]
     )
-
-
-async def refusal(group_id: str, context: RequestContext, *, may_be_new: bool = False) -> ErrorCode:
-    """Why nothing can be done to a group: it is none of ours, or has members."""
-    if not group_id:
-        return ErrorCode.INVALID_GROUP_ID
-    found = await context.broker.share_administration.topics(group_id, must_be_empty=True, may_be_new=may_be_new)
-    return found.error
-
-
-def told(error: ErrorCode, group_id: str) -> str | None:
-    return _MESSAGES[error].format(group_id) if error in _MESSAGES else None
 
 
 async def _topic(

@@ -1,18 +1,35 @@
-"""DeleteShareGroupOffsets (92): let a share group without members forget topics, as if it had never read them.
+"""DeleteShareGroupOffsets (92): delete the offsets of a share group without members, as if it never read the topics.
 
 v0   the only one
 """
 
 from __future__ import annotations
 
+from qanat.api.authorization import AccessCheck, Denied, Verdict, grant_without, split_allowed
 from qanat.api.request_context import RequestContext
-from qanat.api.share.alter_share_group_offsets import refusal, told
+from qanat.api.share.offset_errors import group_error, message_of
 from qanat.model.error_codes import ErrorCode
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
     DeleteShareGroupOffsetsResponse,
     DeleteShareGroupOffsetsResponseTopic,
 )
+
+
+def authorize(request: DeleteShareGroupOffsetsRequest, access: AccessCheck) -> Verdict:
+    """DELETE on the group, READ on each topic."""
+    if not access.may_group(Operation.DELETE, request.group_id):
+        return Denied(DeleteShareGroupOffsetsResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    request.topics, denied = split_allowed(
+        request.topics, lambda topic: access.may_topic(Operation.READ, topic.topic_name)
+    )
+    return grant_without(denied, lambda response: response.responses, _denied, unless_error=True)
+
+
+def _denied(topic: DeleteShareGroupOffsetsRequestTopic) -> DeleteShareGroupOffsetsResponseTopic:
+    return DeleteShareGroupOffsetsResponseTopic(topic.topic_name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 def handle(request: DeleteShareGroupOffsetsRequest, context: RequestContext) -> object:
@@ -20,16 +37,16 @@ def handle(request: DeleteShareGroupOffsetsRequest, context: RequestContext) -> 
 
 
 async def _delete(request: DeleteShareGroupOffsetsRequest, context: RequestContext) -> DeleteShareGroupOffsetsResponse:
-    error = await refusal(request.group_id, context)
+    error = await group_error(request.group_id, context)
     if error is not ErrorCode.NONE:
-        return DeleteShareGroupOffsetsResponse(error_code=error, error_message=told(error, request.group_id))
+        return DeleteShareGroupOffsetsResponse(error_code=error, error_message=message_of(error, request.group_id))
     names = dict.fromkeys(one.topic_name for one in request.topics)
     return DeleteShareGroupOffsetsResponse(
-        responses=[await _forget(request.group_id, name, context) async for name in context.yielder.over(names)]
+        responses=[await _delete_topic(request.group_id, name, context) async for name in context.yielder.over(names)]
     )
 
 
-async def _forget(group_id: str, topic: str, context: RequestContext) -> DeleteShareGroupOffsetsResponseTopic:
+async def _delete_topic(group_id: str, topic: str, context: RequestContext) -> DeleteShareGroupOffsetsResponseTopic:
     administration = context.broker.share_administration
     known = [one for one in (await administration.topics(group_id)).topics if one.name == topic]
     if not known:

@@ -1,25 +1,57 @@
-"""DescribeShareGroupOffsets (90): how far share groups are (KIP-932).
+"""DescribeShareGroupOffsets (90): the start offsets and lag of share groups (KIP-932).
 
 v0   start offsets    v1   lag (KIP-1226)
 
-Named partitions, or all of which a group keeps a state. A group that has never read a partition, or is not there, is
-nowhere: its start offset is -1.
+Named partitions, or all of which the group has a state. A group that does not exist, or has never read a partition, has
+the start offset -1.
 """
 
 from __future__ import annotations
 
+from qanat.api.authorization import AccessCheck, Granted, Verdict, split_allowed
 from qanat.api.request_context import RequestContext
 from qanat.broker.share.administration import ShareProgress
 from qanat.model.error_codes import ErrorCode
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.layouts import ZERO_UUID
 from qanat.wire.kafka.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
     DescribeShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsResponseGroup,
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
+
+
+def authorize(request: DescribeShareGroupOffsetsRequest, access: AccessCheck) -> Verdict:
+    """DESCRIBE on each group and on each topic; of all topics, only those are shown."""
+    request.groups, denied = split_allowed(
+        request.groups, lambda group: access.may_group(Operation.DESCRIBE, group.group_id)
+    )
+    hidden: dict[str, list[DescribeShareGroupOffsetsRequestTopic]] = {}
+    for group in request.groups:
+        if group.topics is not None:
+            group.topics, hidden[group.group_id] = split_allowed(
+                group.topics, lambda topic: access.may_topic(Operation.DESCRIBE, topic.topic_name)
+            )
+
+    def complete(response: DescribeShareGroupOffsetsResponse) -> DescribeShareGroupOffsetsResponse:
+        for group in response.groups:
+            group.topics = [one for one in group.topics if access.may_topic(Operation.DESCRIBE, one.topic_name)]
+            group.topics += [_denied(topic) for topic in hidden.get(group.group_id, ())]
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        response.groups += [DescribeShareGroupOffsetsResponseGroup(group.group_id, [], code) for group in denied]
+        return response
+
+    return Granted(complete)
+
+
+def _denied(topic: DescribeShareGroupOffsetsRequestTopic) -> DescribeShareGroupOffsetsResponseTopic:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    rows = [DescribeShareGroupOffsetsResponsePartition(number, -1, error_code=code) for number in topic.partitions]
+    return DescribeShareGroupOffsetsResponseTopic(topic.topic_name, partitions=rows)
 
 
 def handle(request: DescribeShareGroupOffsetsRequest, context: RequestContext) -> object:

@@ -1,14 +1,15 @@
-"""InitializeShareGroupState (83): the state of a share group's partition begins, or begins anew (KIP-932).
+"""InitializeShareGroupState (83): create or reset the state of a share group in a partition (KIP-932).
 
 v0   as of Kafka 4.1
 
-Asked by the leader of the partition of whoever keeps the state.
+The leader of the partition sends it to the coordinator that stores the state.
 """
 
 from __future__ import annotations
 
+from qanat.api.authorization import AccessCheck, Verdict
 from qanat.api.request_context import RequestContext
-from qanat.api.share.state_rows import outcomes
+from qanat.api.share.state_rows import authorize_state, store_each
 from qanat.groups.share.state_records import ShareKey
 from qanat.groups.share.state_shard import InitialiseState
 from qanat.wire.kafka.messages.initialize_share_group_state import (
@@ -18,6 +19,13 @@ from qanat.wire.kafka.messages.initialize_share_group_state import (
     PartitionData,
     PartitionResult,
 )
+
+
+def authorize(request: InitializeShareGroupStateRequest, access: AccessCheck) -> Verdict:
+    """CLUSTER_ACTION on the cluster: only brokers ask."""
+    return authorize_state(
+        request.topics, access, InitializeShareGroupStateResponse, InitializeStateResult, PartitionResult
+    )
 
 
 def handle(request: InitializeShareGroupStateRequest, context: RequestContext) -> object:
@@ -30,5 +38,5 @@ async def _answer(
     def wanted(topic_id: bytes, row: PartitionData) -> InitialiseState:
         return InitialiseState(ShareKey(request.group_id, topic_id, row.partition), row.state_epoch, row.start_offset)
 
-    found = await outcomes(request.topics, wanted, PartitionResult, context)
+    found = await store_each(request.topics, wanted, PartitionResult, context)
     return InitializeShareGroupStateResponse([InitializeStateResult(topic_id, rows) for topic_id, rows in found])

@@ -1,13 +1,15 @@
-"""ReadShareGroupState (84): what is durable of a share group in a partition (KIP-932).
+"""ReadShareGroupState (84): the durable state of a share group in a partition (KIP-932).
 
 v0   as of Kafka 4.1
 
-Asked by the leader of the partition of whoever keeps the state. Where nothing is known, the start offset is -1.
+The leader of the partition sends it to the coordinator that stores the state. Without a state, the start offset is -1.
 """
 
 from __future__ import annotations
 
+from qanat.api.authorization import AccessCheck, Verdict
 from qanat.api.request_context import RequestContext
+from qanat.api.share.state_rows import authorize_state
 from qanat.groups.share.state_records import ShareKey
 from qanat.groups.share.state_shard import ReadState
 from qanat.model.ids import NO_OFFSET
@@ -18,6 +20,11 @@ from qanat.wire.kafka.messages.read_share_group_state import (
     ReadStateResult,
     StateBatch,
 )
+
+
+def authorize(request: ReadShareGroupStateRequest, access: AccessCheck) -> Verdict:
+    """CLUSTER_ACTION on the cluster: only brokers ask."""
+    return authorize_state(request.topics, access, ReadShareGroupStateResponse, ReadStateResult, PartitionResult)
 
 
 def handle(request: ReadShareGroupStateRequest, context: RequestContext) -> object:

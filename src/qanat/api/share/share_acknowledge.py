@@ -1,24 +1,49 @@
-"""ShareAcknowledge (79): what a member of a share group says of records that it holds (KIP-932).
+"""ShareAcknowledge (79): a member of a share group acknowledges records that it acquired (KIP-932).
 
 v1   as of Kafka 4.1    v2   renewed locks (KIP-1222)
 
-Accept, release or reject, record by record or in ranges; of one partition all is taken or nothing. Answered when it is
-durable. The last request of a session gives back what the member still holds.
+Accept, release or reject, record by record or in ranges; the acknowledgements of one partition are applied all or none.
+Answered when durable. The last request of a session releases the records that the member still holds.
 """
 
 from __future__ import annotations
 
+from qanat.api.authorization import AccessCheck, Denied, Verdict, grant_without, split_allowed
 from qanat.api.request_context import RequestContext
-from qanat.api.share.acknowledgements import Said, acknowledge, end_exchange, end_session, settled
+from qanat.api.share.acknowledgements import (
+    acknowledge,
+    acknowledgements_of,
+    end_broker_session,
+    end_session,
+    wait_until_durable,
+)
 from qanat.broker.share.share_sessions import FINAL_EPOCH, FIRST_EPOCH, Member
-from qanat.groups.consumer.records import TopicIdPartition
 from qanat.model.error_codes import ErrorCode
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.share_acknowledge import (
+    AcknowledgeTopic,
     PartitionData,
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
+
+
+def authorize(request: ShareAcknowledgeRequest, access: AccessCheck) -> Verdict:
+    """READ on the group and on each topic."""
+    if not access.may_group(Operation.READ, request.group_id or ""):
+        return Denied(ShareAcknowledgeResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    request.topics, denied = split_allowed(
+        request.topics, lambda topic: access.may_topic_or_id(Operation.READ, None, bytes(topic.topic_id))
+    )
+    return grant_without(denied, lambda response: response.responses, _denied)
+
+
+def _denied(topic: AcknowledgeTopic) -> ShareAcknowledgeTopicResponse:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return ShareAcknowledgeTopicResponse(
+        topic.topic_id, [PartitionData(row.partition_index, code) for row in topic.partitions]
+    )
 
 
 def handle(request: ShareAcknowledgeRequest, context: RequestContext) -> object:
@@ -35,22 +60,13 @@ async def _answer(request: ShareAcknowledgeRequest, context: RequestContext) -> 
     session = shares.sessions.use(member, request.share_session_epoch)
     if isinstance(session, ErrorCode):
         return ShareAcknowledgeResponse(error_code=session)
-    outcomes = await acknowledge(member, _said(request), context, may_renew=request.is_renew_ack)
+    outcomes = await acknowledge(member, acknowledgements_of(request), context, may_renew=request.is_renew_ack)
     if request.share_session_epoch == FINAL_EPOCH:
         end_session(member, context)
-    end_exchange(member, context)
+    end_broker_session(member, context)
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
-    for at, error in (await settled(outcomes)).items():
+    for at, error in (await wait_until_durable(outcomes)).items():
         topic = topics.setdefault(at.topic_id, ShareAcknowledgeTopicResponse(at.topic_id, []))
         topic.partitions.append(PartitionData(at.partition, error))
     lock_ms = shares.policies.of(member.group_id).rules.lock_ms
     return ShareAcknowledgeResponse(acquisition_lock_timeout_ms=lock_ms, responses=list(topics.values()))
-
-
-def _said(request: ShareAcknowledgeRequest) -> Said:
-    return {
-        TopicIdPartition(bytes(topic.topic_id), row.partition_index): row.acknowledgement_batches
-        for topic in request.topics
-        for row in topic.partitions
-        if row.acknowledgement_batches
-    }

@@ -1,23 +1,24 @@
-"""ShareFetch (78): records for a member of a share group, and what it says of those it had (KIP-932).
+"""ShareFetch (78): acquire records as a member of a share group, and acknowledge earlier ones (KIP-932).
 
-v1   as of Kafka 4.1    v2   renewed locks, and batches that are cut at the limit of records (KIP-1222, KIP-1206)
+v1   as of Kafka 4.1    v2   renewed locks, and batches that end at the limit of records (KIP-1222, KIP-1206)
 
-A member names its partitions once, in a session of its own; requests are numbered. Batches come whole, and the answer
-says which of their records the member holds. What it acknowledges is done first, and answered when it is durable.
-Markers and, with `share.isolation.level=read_committed`, records of aborted transactions are left out by the broker.
+A member names its partitions once, in its own session; requests are numbered. Batches are sent whole, and the answer
+says which of their records are acquired. Acknowledgements are applied first, and answered when durable.
+The broker leaves out markers and, with `share.isolation.level=read_committed`, records of aborted transactions.
 """
 
 from __future__ import annotations
 
+from qanat.api.authorization import AccessCheck, Denied, Verdict, grant_without, split_allowed
 from qanat.api.request_context import RequestContext
 from qanat.api.share.acknowledgements import (
     Outcomes,
-    Said,
     acknowledge,
-    end_exchange,
+    acknowledgements_of,
+    end_broker_session,
     end_session,
-    settled,
-    watch,
+    release_on_disconnect,
+    wait_until_durable,
 )
 from qanat.broker.share.share_fetch import ShareFetch, ShareFound, ShareLimits
 from qanat.broker.share.share_partition import LedSharePartition
@@ -25,8 +26,10 @@ from qanat.broker.share.share_sessions import FINAL_EPOCH, FIRST_EPOCH, Member, 
 from qanat.groups.consumer.records import TopicIdPartition
 from qanat.groups.share.state_records import ShareKey
 from qanat.model.error_codes import ErrorCode
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.share_fetch import (
     AcquiredRecords,
+    FetchTopic,
     PartitionData,
     ShareFetchableTopicResponse,
     ShareFetchRequest,
@@ -34,12 +37,32 @@ from qanat.wire.kafka.messages.share_fetch import (
 )
 
 _RECORD_LIMIT = 1
-"""The acquire mode in which no more than the asked number of records is given out."""
+"""The acquire mode that never acquires more records than requested."""
+
+
+def authorize(request: ShareFetchRequest, access: AccessCheck) -> Verdict:
+    """READ on the group and on each topic. A denied topic never enters a session, so a session needs no check."""
+    if not access.may_group(Operation.READ, request.group_id or ""):
+        return Denied(ShareFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    request.topics, denied = split_allowed(
+        request.topics, lambda topic: access.may_topic_or_id(Operation.READ, None, bytes(topic.topic_id))
+    )
+    if denied:
+        request.max_wait_ms = 0
+    return grant_without(denied, lambda response: response.responses, _denied)
+
+
+def _denied(topic: FetchTopic) -> ShareFetchableTopicResponse:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    rows = [
+        PartitionData(row.partition_index, code, records=b"", acknowledge_error_code=code) for row in topic.partitions
+    ]
+    return ShareFetchableTopicResponse(topic.topic_id, rows)
 
 
 def handle(request: ShareFetchRequest, context: RequestContext) -> object:
     parked = context.broker.park(_answer(request, context))
-    context.caller.wait_with(parked)
+    context.caller.cancel_on_disconnect(parked)
     return parked
 
 
@@ -47,19 +70,19 @@ async def _answer(request: ShareFetchRequest, context: RequestContext) -> ShareF
     if not request.group_id or not request.member_id:
         return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
     member = Member(request.group_id, request.member_id)
-    said = _said(request)
-    session = _session(request, member, bool(said), context)
+    acknowledgements = acknowledgements_of(request)
+    session = _session(request, member, bool(acknowledgements), context)
     if isinstance(session, ErrorCode):
         return ShareFetchResponse(error_code=session)
-    outcomes = await acknowledge(member, said, context, may_renew=request.is_renew_ack)
+    outcomes = await acknowledge(member, acknowledgements, context, may_renew=request.is_renew_ack)
     rows: dict[TopicIdPartition, ShareFound] = {}
     if request.share_session_epoch == FINAL_EPOCH:
         end_session(member, context)
     elif not request.is_renew_ack:
         rows = await _fetch(request, session, context)
     if request.max_records > 0:
-        end_exchange(member, context)
-    acknowledged = await settled(outcomes)
+        end_broker_session(member, context)
+    acknowledged = await wait_until_durable(outcomes)
     policy = context.broker.share_partitions.policies.of(member.group_id)
     return ShareFetchResponse(
         acquisition_lock_timeout_ms=policy.rules.lock_ms,
@@ -67,19 +90,10 @@ async def _answer(request: ShareFetchRequest, context: RequestContext) -> ShareF
     )
 
 
-def _said(request: ShareFetchRequest) -> Said:
-    return {
-        TopicIdPartition(bytes(topic.topic_id), row.partition_index): row.acknowledgement_batches
-        for topic in request.topics
-        for row in topic.partitions
-        if row.acknowledgement_batches
-    }
-
-
 def _session(
     request: ShareFetchRequest, member: Member, has_acknowledgements: bool, context: RequestContext
 ) -> ShareSession | ErrorCode:
-    """The session that a request belongs to, begun or brought up to date."""
+    """The session of a request, opened or updated."""
     sessions = context.broker.share_partitions.sessions
     named = [
         TopicIdPartition(bytes(topic.topic_id), row.partition_index)
@@ -91,7 +105,7 @@ def _session(
             return ErrorCode.INVALID_REQUEST
         session = sessions.begin(member, context.caller, named)
         if isinstance(session, ShareSession):
-            watch(context)
+            release_on_disconnect(context)
         return session
     session = sessions.use(member, request.share_session_epoch)
     if isinstance(session, ShareSession):
@@ -127,12 +141,12 @@ async def _fetch(
 def _responses(
     rows: dict[TopicIdPartition, ShareFound], acknowledged: Outcomes, *, is_full: bool
 ) -> list[ShareFetchableTopicResponse]:
-    """What there is to tell: records, errors, and the fate of acknowledgements; of a new session, all partitions."""
+    """Partitions with records, errors or acknowledgements; in a new session, all partitions."""
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
-    told = {at: found for at, found in rows.items() if is_full or found.error or found.acquired.ranges}
-    for at in dict.fromkeys([*told, *acknowledged]):
+    news = {at: found for at, found in rows.items() if is_full or found.error or found.acquired.ranges}
+    for at in dict.fromkeys([*news, *acknowledged]):
         topic = topics.setdefault(at.topic_id, ShareFetchableTopicResponse(at.topic_id, []))
-        topic.partitions.append(_partition(at, told.get(at, ShareFound()), acknowledged.get(at, ErrorCode.NONE)))
+        topic.partitions.append(_partition(at, news.get(at, ShareFound()), acknowledged.get(at, ErrorCode.NONE)))
     return list(topics.values())
 
 

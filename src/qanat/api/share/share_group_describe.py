@@ -5,7 +5,10 @@ v1   the first that Kafka supports
 
 from __future__ import annotations
 
-from qanat.api.allowed_operations import ON_GROUPS
+from collections.abc import Iterator
+
+from qanat.api.authorization import AccessCheck, Verdict
+from qanat.api.groups.group_descriptions import assignment_rows, authorize_descriptions, describe_each, described
 from qanat.api.request_context import RequestContext
 from qanat.groups.replies import DescribedShareMember, ShareDescribeReply
 from qanat.groups.requests import DescribeShareGroup
@@ -20,36 +23,44 @@ from qanat.wire.kafka.messages.share_group_describe import (
 )
 
 
+def authorize(request: ShareGroupDescribeRequest, access: AccessCheck) -> Verdict:
+    """DESCRIBE on each group and on every topic that its members subscribe to or are assigned."""
+    request.group_ids, verdict = authorize_descriptions(
+        request.group_ids,
+        access,
+        DescribedGroup,
+        with_operations=request.include_authorized_operations,
+        topics_of=_topics,
+    )
+    return verdict
+
+
+def _topics(group: DescribedGroup) -> Iterator[str]:
+    for member in group.members:
+        yield from member.subscribed_topic_names
+        for row in member.assignment.topic_partitions:
+            yield row.topic_name
+
+
 def handle(request: ShareGroupDescribeRequest, context: RequestContext) -> object:
     return context.broker.park(_describe(request, context))
 
 
 async def _describe(request: ShareGroupDescribeRequest, context: RequestContext) -> ShareGroupDescribeResponse:
-    groups = []
-    async for group_id in context.yielder.over(dict.fromkeys(request.group_ids)):
-        reply = ShareDescribeReply(group_id, ErrorCode.INVALID_GROUP_ID)
-        if group_id:
-            found = await context.broker.groups.ask(group_id, DescribeShareGroup(group_id))
-            assert isinstance(found, ShareDescribeReply)
-            reply = found
-        groups.append(await _described(reply, context))
-        if request.include_authorized_operations and not reply.error:
-            groups[-1].authorized_operations = ON_GROUPS
+    async def ask(group_id: str) -> ShareDescribeReply:
+        if not group_id:
+            return ShareDescribeReply(group_id, ErrorCode.INVALID_GROUP_ID)
+        reply = await context.broker.groups.ask(group_id, DescribeShareGroup(group_id))
+        assert isinstance(reply, ShareDescribeReply)
+        return reply
+
+    async def describe(reply: ShareDescribeReply) -> DescribedGroup:
+        members = [_member(one) async for one in context.yielder.over(reply.members)]
+        return described(DescribedGroup, reply, "share", members)
+
+    with_operations = request.include_authorized_operations
+    groups = await describe_each(request.group_ids, ask, describe, context, with_operations=with_operations)
     return ShareGroupDescribeResponse(groups=groups)
-
-
-async def _described(reply: ShareDescribeReply, context: RequestContext) -> DescribedGroup:
-    is_missing = reply.error is ErrorCode.GROUP_ID_NOT_FOUND
-    return DescribedGroup(
-        error_code=reply.error,
-        error_message=f"Group {reply.group_id} is not a share group." if is_missing else None,
-        group_id=reply.group_id,
-        group_state=reply.state,
-        group_epoch=reply.epoch,
-        assignment_epoch=reply.target_epoch,
-        assignor_name=reply.assignor,
-        members=[_member(one) async for one in context.yielder.over(reply.members)],
-    )
 
 
 def _member(one: DescribedShareMember) -> Member:
@@ -60,5 +71,5 @@ def _member(one: DescribedShareMember) -> Member:
         client_id=one.client_id,
         client_host=one.client_host,
         subscribed_topic_names=list(one.topics),
-        assignment=Assignment([TopicPartitions(row.topic_id, row.topic, list(row.partitions)) for row in one.assigned]),
+        assignment=Assignment(assignment_rows(TopicPartitions, one.assigned)),
     )

@@ -1,15 +1,17 @@
-"""ShareGroupHeartbeat (76): a member of a share group joins, is alive, learns what to work on, leaves (KIP-932).
+"""ShareGroupHeartbeat (76): a member of a share group joins, stays, gets its assignment, leaves (KIP-932).
 
 v1   the first that Kafka supports
 
-Deviation: partitions are assigned with the first heartbeat, where Kafka prepares their state first, and a member that
-was fenced may join again at once.
+Deviation: partitions are assigned with the first heartbeat, where Kafka first prepares their state, and a fenced member
+may join again at once.
 """
 
 from __future__ import annotations
 
+from qanat.api.authorization import AccessCheck, Verdict
+from qanat.api.groups.assigned_partitions import rows_by_topic
+from qanat.api.groups.authorization import joins_group
 from qanat.api.request_context import RequestContext
-from qanat.groups.consumer.records import Partitions
 from qanat.groups.replies import ShareHeartbeatReply
 from qanat.groups.requests import ShareHeartbeat
 from qanat.wire.kafka.messages.share_group_heartbeat import (
@@ -18,6 +20,11 @@ from qanat.wire.kafka.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
     TopicPartitions,
 )
+
+
+def authorize(request: ShareGroupHeartbeatRequest, access: AccessCheck) -> Verdict:
+    """READ on the group, DESCRIBE on the topics that it names."""
+    return joins_group(request.group_id, request.subscribed_topic_names, access, ShareGroupHeartbeatResponse)
 
 
 def handle(request: ShareGroupHeartbeatRequest, context: RequestContext) -> object:
@@ -37,18 +44,14 @@ async def _beat(request: ShareGroupHeartbeatRequest, context: RequestContext) ->
     )
     reply = await context.broker.groups.ask(request.group_id, asked)
     assert isinstance(reply, ShareHeartbeatReply)
+    assignment = None
+    if reply.assignment is not None:
+        assignment = Assignment(await rows_by_topic(reply.assignment, TopicPartitions, context))
     return ShareGroupHeartbeatResponse(
         error_code=reply.error,
         error_message=reply.message,
         member_id=reply.member_id,
         member_epoch=reply.member_epoch,
         heartbeat_interval_ms=reply.heartbeat_interval_ms,
-        assignment=None if reply.assignment is None else Assignment(await _rows(reply.assignment, context)),
+        assignment=assignment,
     )
-
-
-async def _rows(partitions: Partitions, context: RequestContext) -> list[TopicPartitions]:
-    rows: dict[bytes, list[int]] = {}
-    async for at in context.yielder.over(partitions):
-        rows.setdefault(at.topic_id, []).append(at.partition)
-    return [TopicPartitions(*row) for row in rows.items()]

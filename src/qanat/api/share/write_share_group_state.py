@@ -1,14 +1,16 @@
-"""WriteShareGroupState (85): what changed for a share group in a partition; answered when it is durable (KIP-932).
+"""WriteShareGroupState (85): store changes of a share group's state in a partition; answered when durable (KIP-932).
 
 v0   as of Kafka 4.1
 
-Asked by the leader of the partition of whoever keeps the state. An asker of an earlier state or leader epoch is fenced.
+The leader of the partition sends it to the coordinator that stores the state. An earlier state epoch or leader epoch is
+fenced.
 """
 
 from __future__ import annotations
 
+from qanat.api.authorization import AccessCheck, Verdict
 from qanat.api.request_context import RequestContext
-from qanat.api.share.state_rows import outcomes
+from qanat.api.share.state_rows import authorize_state, store_each
 from qanat.groups.share.record_states import StateBatch
 from qanat.groups.share.state_records import ShareKey
 from qanat.groups.share.state_shard import WriteState
@@ -21,6 +23,11 @@ from qanat.wire.kafka.messages.write_share_group_state import (
 )
 
 
+def authorize(request: WriteShareGroupStateRequest, access: AccessCheck) -> Verdict:
+    """CLUSTER_ACTION on the cluster: only brokers ask."""
+    return authorize_state(request.topics, access, WriteShareGroupStateResponse, WriteStateResult, PartitionResult)
+
+
 def handle(request: WriteShareGroupStateRequest, context: RequestContext) -> object:
     return context.broker.park(_answer(request, context))
 
@@ -29,7 +36,7 @@ async def _answer(request: WriteShareGroupStateRequest, context: RequestContext)
     def wanted(topic_id: bytes, row: PartitionData) -> WriteState:
         return _wanted(ShareKey(request.group_id, topic_id, row.partition), row)
 
-    found = await outcomes(request.topics, wanted, PartitionResult, context)
+    found = await store_each(request.topics, wanted, PartitionResult, context)
     return WriteShareGroupStateResponse([WriteStateResult(topic_id, rows) for topic_id, rows in found])
 
 

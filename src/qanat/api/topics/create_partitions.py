@@ -1,17 +1,20 @@
-"""CreatePartitions (37): more partitions for topics that exist; never fewer.
+"""CreatePartitions (37): add partitions to topics; never remove any.
 
 v0   assignments are null where the broker chooses    v2   flexible    v3   quota errors (there are no quotas)
 
-Deviation: internal topics keep their partitions (Kafka adds some, and groups no longer find their offsets).
+Deviation: internal topics cannot grow (Kafka adds partitions, and groups no longer find their offsets).
 """
 
 from __future__ import annotations
 
-from qanat.api.admin_tasks import DUPLICATE, INTERNAL, TIMED_OUT, attempt, carry_through, repeated
+from qanat.api.admin_tasks import DUPLICATE, INTERNAL, TIMED_OUT, attempt, duplicates_of, run_to_end
+from qanat.api.authorization import AccessCheck, Verdict, grant_without, split_allowed
 from qanat.api.request_context import RequestContext
+from qanat.api.topics.authorization import DENIED, DENIED_MESSAGE
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topics import TopicPlan, decide_add_partitions
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -20,8 +23,18 @@ from qanat.wire.kafka.messages.create_partitions import (
 )
 
 
+def authorize(request: CreatePartitionsRequest, access: AccessCheck) -> Verdict:
+    """ALTER on each topic."""
+    request.topics, denied = split_allowed(request.topics, lambda topic: access.may_topic(Operation.ALTER, topic.name))
+    return grant_without(denied, lambda response: response.results, _denied)
+
+
+def _denied(topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(topic.name, DENIED, DENIED_MESSAGE)
+
+
 async def handle(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
-    duplicates = repeated(topic.name for topic in request.topics)
+    duplicates = duplicates_of(topic.name for topic in request.topics)
     topics = [topic for topic in request.topics if topic.name not in duplicates]
     outcomes: dict[str, TopicPlan | Rejection] = {topic.name: TIMED_OUT for topic in topics}
 
@@ -29,7 +42,7 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext) -> C
         async for topic in context.yielder.over(topics):
             outcomes[topic.name] = await _add(topic, context, is_dry_run=request.validate_only)
 
-    await carry_through(context.broker, add_all(), request.timeout_ms)
+    await run_to_end(context.broker, add_all(), request.timeout_ms)
     results = [_result(name, outcome) async for name, outcome in context.yielder.over(outcomes.items())]
     return CreatePartitionsResponse(results=[_result(name, DUPLICATE) for name in duplicates] + results)
 

@@ -1,11 +1,11 @@
-"""CreateTopics (19): new topics, each with its partitions, replicas and settings.
+"""CreateTopics (19): create topics, each with its partitions, replicas and settings.
 
-v2   (what is older is not served)    v4   -1 asks for the default number of partitions or replicas
-v5   flexible; the answer tells partitions, replicas and settings    v6   quota errors (there are no quotas)
-v7   the answer tells topic ids
+v2   (older versions are not served)    v4   -1 stands for the default number of partitions or replicas
+v5   flexible; partitions, replicas and settings in the answer    v6   quota errors (there are no quotas)
+v7   topic ids in the answer
 
-A topic named twice in one request is refused. The answer comes when the topic can be used, where Kafka's comes when
-it is decided upon. Replicas beyond the number of brokers are refused with what to do about it.
+A topic that a request names twice is refused. The answer comes when the topic can be used, where Kafka's comes when it
+is decided. A replication factor above the number of brokers is refused with advice.
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ from qanat.api.admin_tasks import (
     DUPLICATE,
     TIMED_OUT,
     attempt,
-    carry_through,
-    repeated,
+    duplicates_of,
+    run_to_end,
 )
+from qanat.api.authorization import AccessCheck, Granted, Verdict, split_allowed
 from qanat.api.request_context import RequestContext
+from qanat.api.topics.authorization import DENIED, DENIED_MESSAGE, may_create
 from qanat.broker.settings.effective_settings import Layers, layers_of, topic_entries
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topic_names import INTERNAL_TOPICS
 from qanat.cluster.topics import DEFAULT, PARTITIONS_MAX, CreateTopic, TopicPlan
 from qanat.model.error_codes import ErrorCode
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -36,8 +39,27 @@ _TOO_MANY = Rejection(ErrorCode.POLICY_VIOLATION, "Excessively large number of p
 _METADATA = Rejection(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {CLUSTER_METADATA} is prohibited.")
 
 
+def authorize(request: CreateTopicsRequest, access: AccessCheck) -> Verdict:
+    """CREATE on the cluster or on each topic; the settings of a new topic need DESCRIBE_CONFIGS on it."""
+    request.topics, denied = split_allowed(request.topics, lambda topic: may_create(topic.name, access))
+
+    def complete(response: CreateTopicsResponse) -> CreateTopicsResponse:
+        for topic in response.topics:
+            if not topic.error_code and not access.may_topic(Operation.DESCRIBE_CONFIGS, topic.name):
+                topic.topic_config_error_code = DENIED
+                topic.num_partitions = topic.replication_factor = -1
+                topic.configs = []
+        response.topics += [
+            CreatableTopicResult(name, error_code=DENIED, error_message=DENIED_MESSAGE)
+            for name in dict.fromkeys(topic.name for topic in denied)
+        ]
+        return response
+
+    return Granted(complete)
+
+
 async def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
-    duplicates = repeated(topic.name for topic in request.topics)
+    duplicates = duplicates_of(topic.name for topic in request.topics)
     topics = [topic for topic in request.topics if topic.name not in duplicates]
     outcomes: dict[str, TopicPlan | Rejection] = {topic.name: TIMED_OUT for topic in topics}
 
@@ -48,7 +70,7 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
     if _partitions(topics, context) > PARTITIONS_MAX:
         outcomes = {topic.name: _TOO_MANY for topic in topics}
     else:
-        await carry_through(context.broker, create_all(), request.timeout_ms)
+        await run_to_end(context.broker, create_all(), request.timeout_ms)
     for name in duplicates:
         outcomes[name] = DUPLICATE
     layers = layers_of(context.broker.current_settings)
@@ -57,7 +79,7 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
 
 
 def _partitions(topics: list[CreatableTopic], context: RequestContext) -> int:
-    """Partitions that are asked for in all."""
+    """All requested partitions."""
     default = context.broker.settings.num_partitions
     counts = [len(topic.assignments) or topic.num_partitions for topic in topics]
     return sum(default if count == DEFAULT else max(count, 0) for count in counts)

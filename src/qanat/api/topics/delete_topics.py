@@ -1,9 +1,9 @@
-"""DeleteTopics (20): topics go, with their records, settings and partitions' state.
+"""DeleteTopics (20): delete topics with their records, settings and partition states.
 
-v1   (what is older is not served)    v3   TOPIC_DELETION_DISABLED has a code of its own    v4   flexible
+v1   (older versions are not served)    v3   TOPIC_DELETION_DISABLED is an error of its own    v4   flexible
 v5   error messages; quota errors (there are no quotas)    v6   topics by id
 
-Fetches that wait for a deleted topic are answered at once. The answer comes when the records are gone from disk.
+Parked fetches of a deleted topic are answered at once. The answer comes when the records are gone from disk.
 Deviation: internal topics are not deleted (Kafka deletes them, and groups lose their offsets).
 """
 
@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qanat.api.admin_tasks import DUPLICATE, INTERNAL, TIMED_OUT, attempt, carry_through
+from qanat.api.admin_tasks import DUPLICATE, INTERNAL, TIMED_OUT, attempt, run_to_end
+from qanat.api.authorization import AccessCheck, Verdict, grant_without, split_allowed
 from qanat.api.request_context import RequestContext
+from qanat.api.topics.authorization import DENIED, DENIED_MESSAGE
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topics import TopicPlan, decide_delete
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicId
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.layouts import ZERO_UUID
 from qanat.wire.kafka.messages.delete_topics import (
     DeletableTopicResult,
@@ -36,7 +39,7 @@ _SAME = Rejection(ErrorCode.INVALID_REQUEST, "The provided topic name maps to an
 
 @dataclass(slots=True)
 class _Deletion:
-    """One topic on its way out: as it was named, and what came of it."""
+    """A topic to delete, as the request named it, and the outcome."""
 
     name: str | None
     topic_id: bytes
@@ -47,6 +50,22 @@ class _Deletion:
             return DeletableTopicResult(self.name, self.topic_id, self.outcome.code, self.outcome.message)
         topic = self.outcome.topic
         return DeletableTopicResult(topic.name, topic.identity.value.bytes)
+
+
+def authorize(request: DeleteTopicsRequest, access: AccessCheck) -> Verdict:
+    """DELETE on each topic. A refusal names a topic as the request did: an id does not reveal its name."""
+    request.topic_names, denied_names = split_allowed(
+        request.topic_names, lambda name: access.may_topic(Operation.DELETE, name)
+    )
+    request.topics, denied = split_allowed(
+        request.topics, lambda topic: access.may_topic_or_id(Operation.DELETE, topic.name, topic.topic_id)
+    )
+    everything = [DeleteTopicState(name) for name in denied_names] + denied
+    return grant_without(everything, lambda response: response.responses, _denied)
+
+
+def _denied(topic: DeleteTopicState) -> DeletableTopicResult:
+    return DeletableTopicResult(topic.name, topic.topic_id, DENIED, DENIED_MESSAGE)
 
 
 async def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
@@ -63,7 +82,7 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext) -> Delet
             if deletion.outcome is TIMED_OUT:
                 deletion.outcome = await _delete(deletion, context)
 
-    await carry_through(context.broker, delete_all(), request.timeout_ms)
+    await run_to_end(context.broker, delete_all(), request.timeout_ms)
     return DeleteTopicsResponse(responses=[deletion.result() async for deletion in context.yielder.over(deletions)])
 
 
@@ -74,7 +93,7 @@ def _disabled(named: list[DeleteTopicState], version: int) -> DeleteTopicsRespon
 
 
 async def _judge(named: list[DeleteTopicState], context: RequestContext) -> list[_Deletion]:
-    """One entry per topic: what cannot be meant is refused here."""
+    """One entry per topic; contradictory names are refused here."""
     image, yielder = context.broker.metadata.image, context.yielder
     deletions: list[_Deletion] = []
     counts: dict[tuple[str | None, bytes], int] = {}
@@ -89,7 +108,7 @@ async def _judge(named: list[DeleteTopicState], context: RequestContext) -> list
             twice_meant[topic_id] = None
     async for (name, topic_id), count in yielder.over(counts.items()):
         if topic_id in twice_meant:
-            continue  # Told once, under its name.
+            continue  # Answered once, under its name.
         if _id_of(name, image) in twice_meant:
             deletions.append(_Deletion(name, _id_of(name, image), _SAME))
         elif count > 1:
@@ -100,7 +119,7 @@ async def _judge(named: list[DeleteTopicState], context: RequestContext) -> list
 
 
 def _id_of(name: str | None, image: MetadataImage) -> bytes:
-    """The id of a topic that was named; nothing where there is none."""
+    """The id of a topic by name; empty where there is none."""
     topic = image.topics.get(name) if name is not None else None
     return topic.identity.value.bytes if topic is not None else b""
 

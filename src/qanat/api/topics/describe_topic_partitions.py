@@ -1,29 +1,60 @@
 """DescribeTopicPartitions (75): topics and their partitions, a page at a time (KIP-966).
 
-v0   flexible from the start; the cursor of an answer is where the next request goes on
+v0   flexible from the start; the next request continues at the answer's cursor
 
-No topics named means all. They come in the order of their names, whatever the order asked for.
+No names mean all topics. They come in the order of their names, whatever the request's order.
 """
 
 from __future__ import annotations
 
 from qanat.api.allowed_operations import ON_TOPICS
+from qanat.api.authorization import AccessCheck, Granted, Verdict, split_allowed
 from qanat.api.request_context import RequestContext
-from qanat.api.topics.metadata import whereabouts
+from qanat.api.topics.metadata import leader_and_offline
 from qanat.broker.broker import Broker
 from qanat.cluster import values
 from qanat.cluster.topic_names import name_problem
 from qanat.model.error_codes import ErrorCode
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
     ResponseCursor,
+    TopicRequest,
 )
 
 PAGE_PARTITIONS_MAX = 2000
 """Partitions in one answer, whatever the client allows: Kafka's `max.request.partition.size.limit`."""
+
+
+def authorize(request: DescribeTopicPartitionsRequest, access: AccessCheck) -> Verdict:
+    """DESCRIBE on each topic; of all topics, only those are shown."""
+    denied: list[TopicRequest] = []
+    if not request.topics:
+        names = [TopicRequest(name) for name in access.broker.metadata.image.topics]
+        request.topics = [one for one in names if access.may_topic(Operation.DESCRIBE, one.name)]
+    else:
+        request.topics, denied = split_allowed(
+            request.topics, lambda topic: access.may_topic(Operation.DESCRIBE, topic.name)
+        )
+    is_nothing = not request.topics
+    if is_nothing:
+        request.topics = [TopicRequest("")]
+
+    def complete(response: DescribeTopicPartitionsResponse) -> DescribeTopicPartitionsResponse:
+        if is_nothing:
+            response.topics = []
+        for topic in response.topics:
+            if not topic.error_code and topic.name:
+                topic.topic_authorized_operations = access.topic_operations(topic.name)
+        response.topics += [
+            DescribeTopicPartitionsResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic.name) for topic in denied
+        ]
+        return response
+
+    return Granted(complete)
 
 
 async def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> DescribeTopicPartitionsResponse:
@@ -54,7 +85,7 @@ async def handle(request: DescribeTopicPartitionsRequest, context: RequestContex
 
 
 def _refused(names: list[str]) -> DescribeTopicPartitionsResponse:
-    """A cursor that belongs to another request."""
+    """Refuse a cursor of another request."""
     return DescribeTopicPartitionsResponse(
         topics=[DescribeTopicPartitionsResponseTopic(ErrorCode.INVALID_REQUEST, name) for name in names]
     )
@@ -70,7 +101,7 @@ def _describe(broker: Broker, topic: values.Topic, numbers: range) -> DescribeTo
     partitions = []
     for number in range(numbers.start, min(numbers.stop, len(topic.partitions))):
         state = broker.metadata.image.state(topic, number)
-        leader, offline = whereabouts(broker, topic, number, state)
+        leader, offline = leader_and_offline(broker, topic, number, state)
         partitions.append(
             DescribeTopicPartitionsResponsePartition(
                 ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,

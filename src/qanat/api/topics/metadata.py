@@ -1,15 +1,17 @@
-"""Metadata (3): brokers, topics, who leads which partition; creates topics on first use.
+"""Metadata (3): brokers, topics, leaders of partitions; creates topics on first use.
 
-v0   topics by name, none named means all    v1   null means all, an empty list none; controller, racks
+v0   topics by name, no names mean all    v1   null means all, an empty list none; controller, racks
 v2   cluster id    v4   creation may be declined    v5   offline replicas    v7   leader epochs
-v8   authorised operations, where asked for
+v8   authorized operations, on request
 v9   flexible    v10  topic ids    v11  no operations of the cluster any more    v12  topics by id
 """
 
 from __future__ import annotations
 
 from qanat.api.allowed_operations import ON_CLUSTER, ON_TOPICS
+from qanat.api.authorization import AccessCheck, Granted, Verdict, split_allowed
 from qanat.api.request_context import RequestContext
+from qanat.api.topics.authorization import may_create
 from qanat.broker.broker import Broker
 from qanat.cluster import values
 from qanat.cluster.rejection import Rejection
@@ -17,6 +19,7 @@ from qanat.cluster.topic_names import name_problem
 from qanat.cluster.topics import CreateTopic
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicId
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.layouts import ZERO_UUID
 from qanat.wire.kafka.messages.metadata import (
     MetadataRequest,
@@ -30,6 +33,50 @@ from qanat.wire.kafka.messages.metadata import (
 _IDS_FROM = 12
 
 
+def authorize(request: MetadataRequest, access: AccessCheck) -> Verdict:
+    """DESCRIBE on each topic, and CREATE where the request would create it; of all topics, only those are shown."""
+    is_all = _is_all(request, access.version)
+    allowed: list[MetadataRequestTopic] = []
+    denied: list[MetadataRequestTopic] = []
+    if not is_all:
+        allowed, denied = split_allowed(request.topics or (), lambda topic: _may_see(topic, access))
+        # In version 0 alone an empty list means all topics; there, an impossible name stands for none.
+        request.topics = allowed or ([MetadataRequestTopic(name="")] if access.version == 0 else [])
+
+    def complete(response: MetadataResponse) -> MetadataResponse:
+        if is_all:
+            response.topics = [one for one in response.topics if access.may_topic(Operation.DESCRIBE, one.name or "")]
+        elif not allowed:
+            response.topics = []
+        response.topics += [_denied(topic) for topic in denied]
+        if request.include_topic_authorized_operations:
+            for topic in response.topics:
+                if not topic.error_code and topic.name:
+                    topic.topic_authorized_operations = access.topic_operations(topic.name)
+        if request.include_cluster_authorized_operations:
+            response.cluster_authorized_operations = access.cluster_operations()
+        return response
+
+    return Granted(complete)
+
+
+def _may_see(topic: MetadataRequestTopic, access: AccessCheck) -> bool:
+    """Whether the caller may describe a topic and, where the request would create it, create it."""
+    name = access.topic_name(topic.name, topic.topic_id)
+    if name is None:
+        return True
+    if not access.may_topic(Operation.DESCRIBE, name):
+        return False
+    is_there = name in access.broker.metadata.image.topics
+    return is_there or may_create(name, access) or not access.broker.settings.auto_create_topics_enable
+
+
+def _denied(topic: MetadataRequestTopic) -> MetadataResponseTopic:
+    if topic.topic_id != ZERO_UUID:
+        return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic.topic_id)
+    return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic.name)
+
+
 async def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     broker, asked = context.broker, request.topics or []
     if _is_all(request, context.version):
@@ -40,7 +87,7 @@ async def handle(request: MetadataRequest, context: RequestContext) -> MetadataR
     rejected: dict[str | None, ErrorCode] = {}
     if request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
         rejected = await _create_missing(asked, context)
-    found = await _asked(asked, context)
+    found = await _requested(asked, context)
     for topic in found:
         if topic.name in rejected:
             topic.error_code = rejected[topic.name]
@@ -48,7 +95,7 @@ async def handle(request: MetadataRequest, context: RequestContext) -> MetadataR
 
 
 def _refused(asked: list[MetadataRequestTopic]) -> MetadataResponse:
-    """The versions before have a place for ids, but no meaning for them."""
+    """Refuse ids in versions that have a field for them, but no meaning."""
     code = ErrorCode.INVALID_REQUEST
     return MetadataResponse(
         topics=[MetadataResponseTopic(code, topic.name or "", topic.topic_id, partitions=[]) for topic in asked]
@@ -64,7 +111,7 @@ def _is_missing(topic: MetadataRequestTopic, broker: Broker) -> bool:
 
 
 async def _create_missing(asked: list[MetadataRequestTopic], context: RequestContext) -> dict[str | None, ErrorCode]:
-    """Kafka lets clients ask again while it creates; we answer once the topics are there. Returns what was refused."""
+    """Create missing topics; returns the refused ones. Kafka lets clients retry, Qanat answers when they exist."""
     broker = context.broker
     rejected: dict[str | None, ErrorCode] = {}
     async for topic in context.yielder.over(asked):
@@ -78,8 +125,8 @@ async def _create_missing(asked: list[MetadataRequestTopic], context: RequestCon
     return rejected
 
 
-async def _asked(asked: list[MetadataRequestTopic], context: RequestContext) -> list[MetadataResponseTopic]:
-    """What was asked for, each topic once."""
+async def _requested(asked: list[MetadataRequestTopic], context: RequestContext) -> list[MetadataResponseTopic]:
+    """The requested topics, each once."""
     found: dict[tuple[str | None, bytes], MetadataResponseTopic] = {}
     async for one in context.yielder.over(asked):
         topic = _named(one, context.broker)
@@ -116,11 +163,11 @@ def _named(asked: MetadataRequestTopic, broker: Broker) -> MetadataResponseTopic
 
 
 def describe(broker: Broker, topic: values.Topic) -> MetadataResponseTopic:
-    """One topic as clients want to know it."""
+    """The response for one topic."""
     partitions = []
     for number in range(len(topic.partitions)):
         state = broker.metadata.image.state(topic, number)
-        leader, offline = whereabouts(broker, topic, number, state)
+        leader, offline = leader_and_offline(broker, topic, number, state)
         partitions.append(
             MetadataResponsePartition(
                 ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
@@ -135,10 +182,10 @@ def describe(broker: Broker, topic: values.Topic) -> MetadataResponseTopic:
     return MetadataResponseTopic(0, topic.name, topic.identity.value.bytes, topic.is_internal, partitions)
 
 
-def whereabouts(
+def leader_and_offline(
     broker: Broker, topic: values.Topic, number: int, state: values.PartitionState
 ) -> tuple[int, list[int]]:
-    """Who can be asked about a partition, -1 where nobody can, and which of its replicas are not to be had."""
+    """The leader of a partition, -1 where none is available, and its offline replicas."""
     image = broker.metadata.image
     brokers = image.brokers
     faults = image.replica_faults.get((topic.topic_id, number), {}) if image.replica_faults else {}
@@ -153,9 +200,9 @@ def whereabouts(
 
 
 def response(broker: Broker, topics: list[MetadataResponseTopic]) -> MetadataResponse:
-    """These topics, and everybody who can be asked about more: ourselves at least, also where we must register anew.
+    """These topics, and all live brokers: this one at least, also while it registers again.
 
-    A client that is told of nobody has nobody left to ask, and some wait for ever then.
+    A client that gets no broker has none left to connect to, and some clients then wait for ever.
     """
     known = {broker.node_id: broker.membership.registration, **broker.metadata.image.brokers}
     brokers = [

@@ -1,22 +1,33 @@
-"""AddOffsetsToTxn (25): a group whose offsets a transaction is about to commit.
+"""AddOffsetsToTxn (25): add a group, whose offsets a transaction will commit.
 
 v2   PRODUCER_FENCED    v3   flexible    v4   TRANSACTION_ABORTABLE may be answered
 
-It adds the group's partition of `__consumer_offsets`. Clients of transaction version 2 do without.
+It adds the group's partition of `__consumer_offsets`. Clients of transaction version 2 do without it.
 """
 
 from __future__ import annotations
 
+from qanat.api.authorization import GRANTED, AccessCheck, Denied, Verdict
 from qanat.api.request_context import RequestContext
 from qanat.api.transactions.transaction_errors import fenced_as
 from qanat.cluster.topic_names import OFFSETS_TOPIC
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
+from qanat.security.authorization import Operation
 from qanat.transactions.replies import AddReply
 from qanat.transactions.requests import AddPartitions
 from qanat.wire.kafka.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 _FENCED_FROM = 2
+
+
+def authorize(request: AddOffsetsToTxnRequest, access: AccessCheck) -> Verdict:
+    """WRITE on the transactional id, READ on the group."""
+    if not access.may_transactional_id(Operation.WRITE, request.transactional_id):
+        return Denied(AddOffsetsToTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    if not access.may_group(Operation.READ, request.group_id):
+        return Denied(AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    return GRANTED
 
 
 def handle(request: AddOffsetsToTxnRequest, context: RequestContext) -> object:

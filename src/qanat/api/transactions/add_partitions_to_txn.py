@@ -1,17 +1,19 @@
-"""AddPartitionsToTxn (24): partitions that a transaction is about to write to.
+"""AddPartitionsToTxn (24): add partitions to which a transaction will write.
 
-v2   PRODUCER_FENCED    v3   flexible    v4   brokers ask for several transactions at once, or only whether a partition
+v2   PRODUCER_FENCED    v3   flexible    v4   brokers send several transactions at once, or only verify that a partition
 is part of one (KIP-890)    v5   TRANSACTION_ABORTABLE
 
-One partition that does not exist keeps the others out: they are answered with OPERATION_NOT_ATTEMPTED.
+One unknown partition keeps the others out: they are answered with OPERATION_NOT_ATTEMPTED.
 """
 
 from __future__ import annotations
 
+from qanat.api.authorization import GRANTED, AccessCheck, Denied, Verdict, split_allowed
 from qanat.api.request_context import RequestContext
 from qanat.api.transactions.transaction_errors import fenced_as
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
+from qanat.security.authorization import Operation
 from qanat.transactions.records import CLASSIC, EPOCH_PER_TRANSACTION
 from qanat.transactions.replies import AddReply, VerifyReply
 from qanat.transactions.requests import AddPartitions, VerifyPartitions
@@ -26,6 +28,41 @@ from qanat.wire.kafka.messages.add_partitions_to_txn import (
 )
 
 _FENCED_FROM, _MANY_FROM = 2, 4
+
+
+def authorize(request: AddPartitionsToTxnRequest, access: AccessCheck) -> Verdict:
+    """WRITE on the transactional id and on every topic: one that is denied makes the others OPERATION_NOT_ATTEMPTED.
+
+    From version 4 on only brokers send it: CLUSTER_ACTION on the cluster.
+    """
+    if access.version >= _MANY_FROM:
+        if access.may_cluster(Operation.CLUSTER_ACTION):
+            return GRANTED
+        return Denied(AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    topics = request.v3_and_below_topics
+    if not access.may_transactional_id(Operation.WRITE, request.v3_and_below_transactional_id):
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return _denied(topics, dict.fromkeys((topic.name for topic in topics), code))
+    _, denied = split_allowed(topics, lambda topic: access.may_topic(Operation.WRITE, topic.name))
+    if not denied:
+        return GRANTED
+    codes = dict.fromkeys((topic.name for topic in topics), ErrorCode.OPERATION_NOT_ATTEMPTED)
+    codes |= dict.fromkeys((topic.name for topic in denied), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return _denied(topics, codes)
+
+
+def _denied(topics: list[AddPartitionsToTxnTopic], codes: dict[str, ErrorCode]) -> Denied:
+    return Denied(
+        AddPartitionsToTxnResponse(
+            results_by_topic_v3_and_below=[
+                AddPartitionsToTxnTopicResult(
+                    topic.name,
+                    [AddPartitionsToTxnPartitionResult(number, codes[topic.name]) for number in topic.partitions],
+                )
+                for topic in topics
+            ]
+        )
+    )
 
 
 def handle(request: AddPartitionsToTxnRequest, context: RequestContext) -> object:
@@ -96,11 +133,11 @@ async def _ask(
 async def _topic(
     topic: AddPartitionsToTxnTopic, errors: dict[TopicPartition, ErrorCode], context: RequestContext
 ) -> AddPartitionsToTxnTopicResult:
-    def told(number: int) -> ErrorCode:
+    def error_of(number: int) -> ErrorCode:
         return fenced_as(errors[TopicPartition(topic.name, number)], context.version, known_from=_FENCED_FROM)
 
     rows = [
-        AddPartitionsToTxnPartitionResult(number, told(number))
+        AddPartitionsToTxnPartitionResult(number, error_of(number))
         async for number in context.yielder.over(topic.partitions)
     ]
     return AddPartitionsToTxnTopicResult(topic.name, rows)

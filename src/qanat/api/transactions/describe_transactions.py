@@ -1,14 +1,16 @@
-"""DescribeTransactions (65): what transactional ids are doing (KIP-664).
+"""DescribeTransactions (65): the state of transactional ids (KIP-664).
 
 v0   the only one
 """
 
 from __future__ import annotations
 
-from qanat.api.admin_tasks import in_turns
+from qanat.api.admin_tasks import yielding
+from qanat.api.authorization import AccessCheck, Granted, Verdict, split_allowed
 from qanat.api.request_context import RequestContext
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
+from qanat.security.authorization import Operation
 from qanat.transactions.replies import DescribeReply
 from qanat.transactions.requests import DescribeTransaction
 from qanat.wire.kafka.messages.describe_transactions import (
@@ -19,12 +21,28 @@ from qanat.wire.kafka.messages.describe_transactions import (
 )
 
 
+def authorize(request: DescribeTransactionsRequest, access: AccessCheck) -> Verdict:
+    """DESCRIBE on each transactional id; topics that the caller may not DESCRIBE are left out."""
+    request.transactional_ids, denied = split_allowed(
+        request.transactional_ids, lambda one: access.may_transactional_id(Operation.DESCRIBE, one)
+    )
+
+    def complete(response: DescribeTransactionsResponse) -> DescribeTransactionsResponse:
+        for state in response.transaction_states:
+            state.topics = [one for one in state.topics if access.may_topic(Operation.DESCRIBE, one.topic)]
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        response.transaction_states += [TransactionState(code, one) for one in denied]
+        return response
+
+    return Granted(complete)
+
+
 def handle(request: DescribeTransactionsRequest, context: RequestContext) -> object:
     return context.broker.park(_describe(request, context))
 
 
 async def _describe(request: DescribeTransactionsRequest, context: RequestContext) -> DescribeTransactionsResponse:
-    states = [await _one(transactional_id, context) async for transactional_id in in_turns(request.transactional_ids)]
+    states = [await _one(transactional_id, context) async for transactional_id in yielding(request.transactional_ids)]
     return DescribeTransactionsResponse(transaction_states=states)
 
 

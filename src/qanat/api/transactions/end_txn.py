@@ -1,21 +1,31 @@
 """EndTxn (26): commit or abort a transaction.
 
 v2   PRODUCER_FENCED    v3   flexible    v4   TRANSACTION_ABORTABLE may be answered
-v5   transaction version 2: the epoch is raised with every end, and told (KIP-890)
+v5   transaction version 2: every end raises the epoch, and the answer carries it (KIP-890)
 
-Answered when the verdict is durable; markers follow.
+Answered when the decision is durable; the markers follow.
 """
 
 from __future__ import annotations
 
+from qanat.api.authorization import GRANTED, AccessCheck, Denied, Verdict
 from qanat.api.request_context import RequestContext
 from qanat.api.transactions.transaction_errors import fenced_as
+from qanat.model.error_codes import ErrorCode
+from qanat.security.authorization import Operation
 from qanat.transactions.records import CLASSIC, EPOCH_PER_TRANSACTION
 from qanat.transactions.replies import ProducerReply
 from qanat.transactions.requests import EndTransaction
 from qanat.wire.kafka.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 _FENCED_FROM, _EPOCH_FROM = 2, 5
+
+
+def authorize(request: EndTxnRequest, access: AccessCheck) -> Verdict:
+    """WRITE on the transactional id."""
+    if access.may_transactional_id(Operation.WRITE, request.transactional_id):
+        return GRANTED
+    return Denied(EndTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
 
 
 def handle(request: EndTxnRequest, context: RequestContext) -> object:

@@ -1,12 +1,14 @@
 """ListTransactions (66): the transactional ids that this broker coordinates (KIP-664).
 
-v0   by state and producer id    v1   only transactions that are open for longer (KIP-994)
+v0   by state and producer id    v1   only transactions that have been open for longer (KIP-994)
 v2   by a pattern of the transactional id (KIP-1152)
 """
 
 from __future__ import annotations
 
+from qanat.api.authorization import AccessCheck, Granted, Verdict
 from qanat.api.request_context import RequestContext
+from qanat.security.authorization import Operation
 from qanat.transactions import requests
 from qanat.transactions.replies import ListReply
 from qanat.transactions.states import KNOWN_LABELS
@@ -16,6 +18,20 @@ from qanat.wire.kafka.messages.list_transactions import (
     TransactionState,
 )
 from qanat.wire.patterns import InvalidPatternError, pattern
+
+
+def authorize(request: ListTransactionsRequest, access: AccessCheck) -> Verdict:
+    """Transactional ids that the caller may not DESCRIBE are left out."""
+
+    def complete(response: ListTransactionsResponse) -> ListTransactionsResponse:
+        response.transaction_states = [
+            one
+            for one in response.transaction_states
+            if access.may_transactional_id(Operation.DESCRIBE, one.transactional_id)
+        ]
+        return response
+
+    return Granted(complete)
 
 
 def handle(request: ListTransactionsRequest, context: RequestContext) -> object:

@@ -1,4 +1,4 @@
-"""What older versions of the transactional APIs have no word for, said in theirs."""
+"""Transaction errors for versions that lack the newer codes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from qanat.model.error_codes import ErrorCode
 
 
 def fenced_as(error: ErrorCode, version: int, *, known_from: int) -> ErrorCode:
-    """Versions of before PRODUCER_FENCED know INVALID_PRODUCER_EPOCH."""
+    """Versions without PRODUCER_FENCED get INVALID_PRODUCER_EPOCH."""
     is_unknown = error is ErrorCode.PRODUCER_FENCED and version < known_from
     return ErrorCode.INVALID_PRODUCER_EPOCH if is_unknown else error
 
 
 def abortable_as(error: ErrorCode, version: int, *, known_from: int) -> ErrorCode:
-    """Versions of before TRANSACTION_ABORTABLE know INVALID_TXN_STATE, which ends the producer (KIP-890)."""
+    """Versions without TRANSACTION_ABORTABLE get INVALID_TXN_STATE, which ends the producer (KIP-890)."""
     is_unknown = error is ErrorCode.TRANSACTION_ABORTABLE and version < known_from
     return ErrorCode.INVALID_TXN_STATE if is_unknown else error

@@ -1,21 +1,26 @@
-"""TxnOffsetCommit (28): positions that count once the transaction commits.
+"""TxnOffsetCommit (28): offsets that are committed with the transaction.
 
 v2   leader epochs    v3   flexible; member, generation and instance (KIP-447)    v4   TRANSACTION_ABORTABLE
-v5   transaction version 2: the group's partition is added by this very request (KIP-890)
+v5   transaction version 2: this request adds the group's partition (KIP-890)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
+from qanat.api.authorization import AccessCheck, Verdict
+from qanat.api.groups.authorization import commits_offsets
+from qanat.api.groups.offset_rows import offsets_of
 from qanat.api.request_context import RequestContext
 from qanat.api.transactions.transaction_errors import abortable_as
 from qanat.groups.replies import CommitReply, PartitionOutcome
 from qanat.groups.requests import CommitTransactionOffsets, OffsetToCommit
 from qanat.model.error_codes import ErrorCode
+from qanat.security.authorization import Operation
 from qanat.transactions.records import CLASSIC, EPOCH_PER_TRANSACTION
 from qanat.wire.kafka.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -24,27 +29,42 @@ from qanat.wire.kafka.messages.txn_offset_commit import (
 _ABORTABLE_FROM, _ADDS_FROM = 4, 5
 
 
+def authorize(request: TxnOffsetCommitRequest, access: AccessCheck) -> Verdict:
+    """WRITE on the transactional id, READ on the group and on each topic."""
+    code = ErrorCode.NONE
+    if not access.may_transactional_id(Operation.WRITE, request.transactional_id):
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    elif not access.may_group(Operation.READ, request.group_id):
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+    def refused(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> TxnOffsetCommitResponseTopic:
+        rows = [TxnOffsetCommitResponsePartition(row.partition_index, code) for row in topic.partitions]
+        return TxnOffsetCommitResponseTopic(topic.name, rows)
+
+    return commits_offsets(request, access, code, refused, TxnOffsetCommitResponse)
+
+
 def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> object:
     return context.broker.park(_commit(request, context))
 
 
 async def _commit(request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
     yielder = context.yielder
-    offsets = [one async for one in yielder.over(_offsets(request))]
+    offsets = [one async for one in yielder.over(offsets_of(request))]
     # In pieces: they become visible together, when the transaction is committed.
     done = [] if offsets else [*await _commit_piece(request, (), context)]
     async for piece in yielder.pieces(offsets):
         done += await _commit_piece(request, piece, context)
     outcomes = iter(done)
 
-    def told() -> ErrorCode:
+    def next_error() -> ErrorCode:
         return abortable_as(next(outcomes).error, context.version, known_from=_ABORTABLE_FROM)
 
     topics = [
         TxnOffsetCommitResponseTopic(
             topic.name,
             [
-                TxnOffsetCommitResponsePartition(one.partition_index, told())
+                TxnOffsetCommitResponsePartition(one.partition_index, next_error())
                 async for one in yielder.over(topic.partitions)
             ],
         )
@@ -69,15 +89,3 @@ async def _commit_piece(
     reply = await context.broker.groups.commit_in_transaction(request.transactional_id, asked, version)
     assert isinstance(reply, CommitReply)
     return reply.partitions
-
-
-def _offsets(request: TxnOffsetCommitRequest) -> Iterator[OffsetToCommit]:
-    for topic in request.topics:
-        for one in topic.partitions:
-            yield OffsetToCommit(
-                topic.name,
-                one.partition_index,
-                one.committed_offset,
-                one.committed_leader_epoch,
-                one.committed_metadata,
-            )

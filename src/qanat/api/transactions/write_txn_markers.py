@@ -1,16 +1,19 @@
 """WriteTxnMarkers (27): end transactions in partitions that this broker leads.
 
-v1   flexible    v2   the transaction version, by which markers that were long on their way are known (KIP-1228)
+v1   flexible    v2   the transaction version, by which late markers are recognized (KIP-1228)
 
-Coordinators ask it of other brokers; operators ask it for a transaction that no coordinator knows any more
+Coordinators send it to other brokers; operators send it for a transaction that no coordinator knows any more
 (`qanat transaction abort`).
 """
 
 from __future__ import annotations
 
+from qanat.api.authorization import GRANTED, AccessCheck, Denied, Verdict
 from qanat.api.request_context import RequestContext
 from qanat.broker.replicas.partition import EndMarker
+from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
+from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -19,6 +22,24 @@ from qanat.wire.kafka.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+
+
+def authorize(request: WriteTxnMarkersRequest, access: AccessCheck) -> Verdict:
+    """CLUSTER_ACTION on the cluster."""
+    if access.may_cluster(Operation.CLUSTER_ACTION):
+        return GRANTED
+    return Denied(WriteTxnMarkersResponse([_denied(marker) for marker in request.markers]))
+
+
+def _denied(marker: WritableTxnMarker) -> WritableTxnMarkerResult:
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    topics = [
+        WritableTxnMarkerTopicResult(
+            topic.name, [WritableTxnMarkerPartitionResult(number, code) for number in topic.partition_indexes]
+        )
+        for topic in marker.topics
+    ]
+    return WritableTxnMarkerResult(marker.producer_id, topics)
 
 
 def handle(request: WriteTxnMarkersRequest, context: RequestContext) -> object:

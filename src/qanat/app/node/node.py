@@ -46,7 +46,7 @@ from qanat.transactions.settings import TransactionSettings
 
 if TYPE_CHECKING:
     from qanat.servers.http.listener import HttpListener
-    from qanat.servers.kafka.listener_security import ListenerSecurity
+    from qanat.servers.listener_security import ListenerSecurity
     from qanat.servers.metrics.listener import MetricsListener
 
 _EVERYWHERE = ("", "0.0.0.0", "::")
@@ -199,8 +199,10 @@ class Node:
         # Imported beside the loop, which answers Kafka clients meanwhile.
         await asyncio.to_thread(import_module, "qanat.servers.http.listener")
         from qanat.servers.http.listener import HttpListener
+        from qanat.servers.metrics.text import MetricsText
 
-        http = HttpListener(self.broker, self.listener, self.settings.http, gate)
+        metrics = MetricsText(self.broker, self.listener)
+        http = HttpListener(self.broker, self.listener.dispatcher, self.settings.http, metrics, gate)
         try:
             await http.start()
         except AddressInUseError as fault:
@@ -210,7 +212,7 @@ class Node:
             return
         self.http = http
         if self.metrics is not None:
-            self.metrics.metrics.http = http.door.counters
+            self.metrics.metrics.http = http.context.counters
         opened.push_async_callback(http.close)
 
     async def _open_store(self) -> MetadataStore:
@@ -266,7 +268,7 @@ def _gate(settings: SecuritySettings) -> ListenerSecurity | None:
     if is_open and not settings.authorizer_class_name:
         return None
     from qanat.app.node.plugins import authenticators, authorizer
-    from qanat.servers.kafka.listener_security import ListenerSecurity
+    from qanat.servers.listener_security import ListenerSecurity
 
     return ListenerSecurity(
         None if is_open else authenticators(settings),

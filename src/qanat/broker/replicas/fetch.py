@@ -183,8 +183,7 @@ class Fetch:
         if partition.is_retired:
             return Found(partition.why_retired), None
         if wanted.leader_epoch >= 0 and wanted.leader_epoch != partition.leader_epoch:
-            is_old = wanted.leader_epoch < partition.leader_epoch
-            return Found(ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH), None
+            return Found(leader_epoch_error(wanted.leader_epoch, partition)), None
         log = partition.log
         found = Found(ErrorCode.NONE, log.high_watermark, log.last_stable_offset, log.log_start_offset)
         found.aborted = () if self._is_committed else None
@@ -268,6 +267,14 @@ class Fetch:
             not isinstance(one.partition, ErrorCode) and one.partition.log.high_watermark > found.high_watermark
             for one, found in zip(self._wanted, self.found, strict=True)
         )
+
+
+def leader_epoch_error(known_epoch: int, partition: Readable) -> ErrorCode:
+    """The error for a client that knows a leader epoch other than the partition's; -1 knows none."""
+    if known_epoch < 0 or known_epoch == partition.leader_epoch:
+        return ErrorCode.NONE
+    is_old = known_epoch < partition.leader_epoch
+    return ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 def diverges(wanted: Wanted, partition: Readable) -> bool:

@@ -1,27 +1,21 @@
-"""The HTTP door: produce, consume, administer and observe, from anything that speaks HTTP.
+"""The HTTP server: produce, consume, administer and observe, from anything that speaks HTTP.
 
-- `settings`     what the door may be told
-- `listener`     the listening socket; `protocol` one connection, with its limits
-- `application`  from a request to its answer; `exchange` one of them; `problems` errors as documents (RFC 9457)
-- `operations`   what an operation is; `table` all of them; `openapi`, `documentation` told to others
-- `caller`       who asks
-- `asking`       Kafka requests asked on a caller's behalf: of this broker, or of the one that leads; `links` over what
-- `door`         the parts that operations share
-- `topics`       topics by name, created on first use
-- `produce`      operations that write; `incoming` records as they come, `plain_lines` very many of them,
-                 `batching` into batches, `producing` into partitions, `forwarding` into those of other brokers,
-                 `produced` answers; `quick_produce` the short way of a single record
-- `consume`      operations that read; `told` records as they are told, `reading` out of partitions
-- `streams`, `websocket`  records as they come; `following` from several brokers, `pump` never more than a client can
-                 take, `stream_limits` how many
-- `idempotency`  keys under which a request is written once; `transaction` how, with a note of its answer
-- `subscribe`    operations of group members; `members` joins and beats for them
-- `queues`       operations of share groups: acquire, acknowledge
-- `topic_admin`, `group_admin`, `config_admin`, `cluster_admin`  administration; `group_offsets`, `paging` shared
-- `health`       whether the node serves, and what it counts
+- `settings`        its settings; `listener` the listening socket, `protocol` one connection with its limits
+- `application`     from a request to its answer; `exchange` one request, `problems` errors as documents (RFC 9457)
+- `operations`      an operation as data; `operation_table` all of them; `paging` listings a page at a time
+- `context`         the parts that operations share
+- `caller`          the client of a request, and its authentication
+- `kafka_gateway`   Kafka requests for a caller: to this broker's handlers, or to the broker that leads;
+                    `broker_links` connections to the others
+- `topic_lookup`    topics by name, created on first use
+- `records`         write and read records
+- `streams`         records as they arrive: Server-Sent Events, WebSocket
+- `groups`          consumer groups and share groups
+- `admin`           topics, configurations, cluster, health, documentation
 
-Rule 1: this door decides nothing about topics, groups or records: it asks as a Kafka client would (`asking`), so
-        that guards, limits and errors are the same at both doors.
-Rule 2: nothing is remembered between two requests that another node would not know.
-Rule 3: nothing here is imported before the Kafka door answers.
+Rule 1: HTTP decides nothing about topics, groups or records. It makes the requests of a Kafka client
+        (`kafka_gateway`), so that authorization, limits and errors are the same for both. Records for a partition that
+        this broker leads are appended without a Produce request, by the same checks (`api.records.append`).
+Rule 2: nothing is kept between two requests that another node would not know.
+Rule 3: nothing here is imported before the Kafka listener answers.
 """

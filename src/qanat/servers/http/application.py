@@ -1,7 +1,6 @@
-"""From a request to its answer: who asks, which operation, whether what was sent makes sense, what comes out.
+"""The ASGI application: from a request to its operation, and from the outcome to the answer.
 
-An ASGI application. Whatever goes wrong is answered with a problem document; a bug of ours is, too, and is told to
-the log with its traceback.
+Every error is answered with a problem document. A bug of ours is as well, and goes to the log with its traceback.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from qanat.model.errors import QanatError
-from qanat.servers.http.caller import Caller, authenticated
+from qanat.servers.http.caller import HttpCaller, authenticate
 from qanat.servers.http.exchange import (
     JSON,
     Exchange,
@@ -24,12 +23,12 @@ from qanat.servers.http.exchange import (
     Send,
     check_document,
     decoded,
-    refuse_foreign,
+    refuse_other_origin,
 )
 from qanat.servers.http.operations import SENT, Operation, Routes, read_query
 from qanat.servers.http.problems import CONTENT_TYPE, Problem, problem_of
 from qanat.servers.http.protocol import write_whole
-from qanat.servers.http.records.produce_fast_path import PATH, is_usual, produce_quickly
+from qanat.servers.http.records.produce_fast_path import PATH, may_take_fast_path, produce_fast
 from qanat.servers.http.streams.websocket import serve_websocket
 from qanat.telemetry.events import failure
 
@@ -40,54 +39,54 @@ _ENCODE = msgspec.json.Encoder().encode
 
 
 class Application:
-    """Answers every request of the door."""
+    """Answers every HTTP request."""
 
-    def __init__(self, door: HttpContext, routes: Routes) -> None:
-        self._door = door
+    def __init__(self, context: HttpContext, routes: Routes) -> None:
+        self._context = context
         self._routes = routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            await serve_websocket(self._door, scope, receive, send)
+            await serve_websocket(self._context, scope, receive, send)
         elif scope["type"] == "http":
             await self._answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         began, name = perf_counter(), "none"
-        self._door.broker.runtime.requests_handled += 1
+        self._context.broker.runtime.requests_handled += 1
         try:
-            if scope["path"] == PATH and is_usual(self._door, scope):
+            if scope["path"] == PATH and may_take_fast_path(self._context, scope):
                 name = "produce"
-                left = await produce_quickly(self._door, scope, receive)
+                left = await produce_fast(self._context, scope, receive)
                 if left is None:
-                    self._door.counters.duration_s.observe(perf_counter() - began)
+                    self._context.counters.duration_s.observe(perf_counter() - began)
                     return
                 receive = left
             operation, places = self._routes.find(scope["method"], scope["path"])
             name = operation.name
-            caller = Caller(scope["client"])
-            if self._door.mechanisms is not None and not operation.is_public:
-                caller.principal = authenticated(_authorization(scope), self._door.mechanisms)
-            exchange = Exchange(self._door, caller, scope, receive, send)
+            caller = HttpCaller(scope["client"])
+            if self._context.mechanisms is not None and not operation.is_public:
+                caller.principal = authenticate(_authorization(scope), self._context.mechanisms)
+            exchange = Exchange(self._context, caller, scope, receive, send)
             if exchange.header(b"origin") is not None:
-                refuse_foreign(exchange)
+                refuse_other_origin(exchange)
             exchange.path = places
             outcome = await self._outcome(operation, exchange)
             if outcome is SENT:
                 return
             reply = outcome if isinstance(outcome, Reply) else Reply(operation.status, _ENCODE(outcome))
         except Problem as problem:
-            reply = _told(problem, scope)
+            reply = _problem_reply(problem, scope)
         except GoneError:
             return
         except QanatError as fault:
-            reply = _told(problem_of(fault.code, f"{scope['method']} {scope['path']}", str(fault)), scope)
+            reply = _problem_reply(problem_of(fault.code, f"{scope['method']} {scope['path']}", str(fault)), scope)
         except asyncio.CancelledError:
             raise
         except Exception as bug:  # noqa: BLE001 - a bug ends this request, not the broker
             failure("bug while serving an HTTP request", bug, request=f"{scope['method']} {scope['path']}")
-            reply = _told(Problem(500, "this is a bug in the broker: its log has the details"), scope)
-        counters = self._door.counters
+            reply = _problem_reply(Problem(500, "this is a bug in the broker: its log has the details"), scope)
+        counters = self._context.counters
         counters.answered[name, reply.status] = counters.answered.get((name, reply.status), 0) + 1
         counters.duration_s.observe(perf_counter() - began)
         write_whole(scope["cycle"], reply.status, ((b"content-type", reply.media_type), *reply.headers), reply.body)
@@ -104,17 +103,17 @@ class Application:
         if operation.waits:
             return await operation.handle(exchange)
         try:
-            async with asyncio.timeout(self._door.asking.timeout_s):
+            async with asyncio.timeout(self._context.gateway.timeout_s):
                 return await operation.handle(exchange)
         except TimeoutError:
-            limit_ms = self._door.settings.http_request_timeout_ms
+            limit_ms = self._context.settings.http_request_timeout_ms
             raise Problem(
                 504, f"this took longer than {limit_ms} ms (http.request.timeout.ms); it may still be done: look first"
             ) from None
 
 
 def require_json(exchange: Exchange) -> None:
-    """Refuse a body that is said to be something else."""
+    """Refuse a body that is not JSON by its Content-Type."""
     if exchange.header(b"content-type") == JSON:
         return
     media_type = media_type_of(exchange)
@@ -128,7 +127,7 @@ def require_json(exchange: Exchange) -> None:
 
 
 def media_type_of(exchange: Exchange) -> bytes:
-    """What a body is said to be, without parameters."""
+    """The media type of a body, without parameters."""
     given = exchange.header(b"content-type")
     return JSON if given == JSON else (given or b"").partition(b";")[0].strip().lower()
 
@@ -140,5 +139,5 @@ def _authorization(scope: Scope) -> bytes | None:
     return None
 
 
-def _told(problem: Problem, scope: Scope) -> Reply:
+def _problem_reply(problem: Problem, scope: Scope) -> Reply:
     return Reply(problem.status, problem.encode(scope["path"]), CONTENT_TYPE, problem.headers)

@@ -1,10 +1,10 @@
-"""Connections to the other brokers, kept for the next request: this door's own, apart from those of `broker.runtime.peers`.
+"""Connections to the other brokers, pooled for HTTP; those of `broker.runtime.peers` are separate.
 
-A broker answers the requests of a connection in their order. A reader that waits for records would hold up everybody
-behind it, so a connection carries one request at a time: whoever asks takes one that is idle, or opens one, and puts it
-back. There are never more of them than requests and streams of this door, whose number has limits.
+A broker answers the requests of a connection in order, so a parked fetch would hold the requests behind it. Therefore a
+connection carries one request at a time: a request takes an idle one, or opens one, and returns it. There are never
+more than requests and streams of the HTTP server, which are limited.
 
-Rule: a connection whose answer nobody waited for is closed: what comes over it next would be that answer.
+Rule: a connection whose answer was not awaited is closed: the next answer on it would be that one.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from qanat.wire.kafka.registry import ApiKey
 
 IDLE_MAX = 32
-"""Idle connections that are kept for each broker."""
+"""Most idle connections to each broker."""
 
 
-class Links:
-    """Idle connections by broker."""
+class BrokerLinks:
+    """The idle connections by broker."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -46,7 +46,7 @@ class Links:
         return answer
 
     async def _take(self, node_id: int, deadline: Deadline) -> Link:
-        from qanat.connection.link import Link  # With all of TLS and SASL, which a lone broker starts faster without.
+        from qanat.connection.link import Link  # Imports TLS and SASL: a single broker starts faster without.
 
         host, port = self._broker.peers.address_of(node_id)
         idle = self._idle.setdefault(node_id, [])

@@ -1,7 +1,7 @@
-"""Who asks over HTTP: an address, and a principal that was authenticated as on the Kafka door.
+"""The caller of an HTTP request: its address and its principal.
 
-Where the Kafka listener wants clients to authenticate, this door wants `Authorization: Basic` and asks the same
-mechanism (PLAIN). Handlers of the Kafka door see a caller where they would see a connection.
+Where the Kafka listener requires authentication, HTTP requires `Authorization: Basic` and uses the same mechanism
+(PLAIN). Handlers see a caller in place of a Kafka connection.
 """
 
 from __future__ import annotations
@@ -16,39 +16,32 @@ from qanat.security.authentication import ANONYMOUS, Accepted, Authenticator, Pr
 from qanat.servers.http.problems import Problem
 
 CLIENT_ID = "qanat-http"
-"""What this door calls itself, here and at other brokers; members of groups with this name have its session."""
+"""The client id of HTTP, here and at other brokers; group members with it have HTTP's session timeout."""
 _CHALLENGE = ((b"www-authenticate", b'Basic realm="qanat", charset="UTF-8"'),)
 
 
-class Caller:
-    """One request's asker, in a connection's place."""
+class HttpCaller:
+    """The client of one request."""
 
-    __slots__ = ("__weakref__", "_waiting", "host", "is_inter_broker", "is_let_go", "peer", "principal")
+    __slots__ = ("__weakref__", "host", "is_closed_by_broker", "is_inter_broker", "peer", "principal")
 
     def __init__(self, address: tuple[str, int] | None, principal: Principal = ANONYMOUS) -> None:
         self.host = address[0] if address else ""
         self.peer = f"{address[0]}:{address[1]}" if address else ""
         self.principal = principal
         self.is_inter_broker = False
-        self.is_let_go = True
-        """Whether it was us who hung up: a request's end says nothing about what its caller holds."""
-        self._waiting: asyncio.Future[Any] | None = None
+        self.is_closed_by_broker = True
+        """The end of a request is not the client's doing: it releases nothing that the client holds."""
 
     def close(self) -> None:
-        """Nothing to end: every request of this door is answered."""
+        """Do nothing: every HTTP request is answered."""
 
-    def wait_with(self, waiting: asyncio.Future[Any]) -> None:
-        """Remember what is waited for on this caller's behalf alone."""
-        self._waiting = waiting
-
-    def give_up(self) -> None:
-        """The caller is gone: nobody wants to know any more."""
-        if self._waiting is not None:
-            self._waiting.cancel()
+    def cancel_on_disconnect(self, waiting: asyncio.Future[Any]) -> None:
+        """Do nothing: the request awaits it, and is cancelled itself."""
 
 
-def authenticated(authorization: bytes | None, mechanisms: Mapping[str, Authenticator] | None) -> Principal:
-    """Whose request this is; raises a problem where nobody is let in with that."""
+def authenticate(authorization: bytes | None, mechanisms: Mapping[str, Authenticator] | None) -> Principal:
+    """The principal of a request; raises a problem where authentication fails."""
     if mechanisms is None:
         return ANONYMOUS
     plain = mechanisms.get("PLAIN")

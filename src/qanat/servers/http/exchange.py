@@ -1,4 +1,4 @@
-"""One request and its answer, between the server and whoever handles it."""
+"""One HTTP request and its answer, as operations see them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qanat.model.spelling import did_you_mean
 from qanat.servers.http.problems import Problem
 
 if TYPE_CHECKING:
-    from qanat.servers.http.caller import Caller
+    from qanat.servers.http.caller import HttpCaller
     from qanat.servers.http.context import HttpContext
 
 Scope = MutableMapping[str, Any]
@@ -26,11 +26,11 @@ JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
 _INFLATE_PIECE = 1024 * 1024
 _INFLATED_HERE = 16 * 1024
-"""What is larger is inflated beside the loop."""
+"""Larger bodies are inflated in a worker."""
 
 
 class Reply(NamedTuple):
-    """A whole answer."""
+    """A complete answer."""
 
     status: int
     body: bytes
@@ -39,41 +39,41 @@ class Reply(NamedTuple):
 
 
 class GoneError(Exception):
-    """The client hung up before its request was complete."""
+    """The client disconnected before its request was complete."""
 
 
 class Exchange:
-    """What a handler sees of a request: who asks, what for, and the parts that answer."""
+    """A request: its caller, path, query and body, and the parts that answer it."""
 
-    __slots__ = ("_headers", "_receive", "body", "caller", "door", "path", "query", "scope", "send")
+    __slots__ = ("_headers", "_receive", "body", "caller", "context", "path", "query", "scope", "send")
 
-    def __init__(self, door: HttpContext, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
-        self.door = door
+    def __init__(self, context: HttpContext, caller: HttpCaller, scope: Scope, receive: Receive, send: Send) -> None:
+        self.context = context
         self.caller = caller
         self.scope = scope
         self.send = send
         self._receive = receive
         self._headers: dict[bytes, bytes] = dict(scope["headers"])
         self.path: dict[str, str] = {}
-        """What stands in the path's places."""
+        """The path's parameters."""
         self.query: Any = None
         """The operation's query parameters, checked."""
         self.body: Any = None
-        """The operation's body, checked; as it was sent where the operation reads it itself."""
+        """The operation's body, checked; as sent where the operation reads it itself."""
 
     def header(self, name: bytes) -> bytes | None:
         return self._headers.get(name)
 
     async def read_body(self) -> bytes:
-        """The whole body as it was meant: within the limits, inflated."""
-        settings = self.door.settings
+        """The whole body, inflated, within the limits."""
+        settings = self.context.settings
         limit = settings.http_request_max_bytes
         announced = self.header(b"content-length")
         if announced is not None and int(announced) > limit:
             raise _too_large(f"{int(announced)} bytes are announced", limit)
         body = await self._read(limit)
         encoding = self.header(b"content-encoding")
-        if encoding is None or encoding.lower() == b"identity":
+        if encoding is None or encoding.lower() == b"new_producer_id":
             return body
         if encoding.lower() not in (b"gzip", b"x-gzip"):
             raise Problem(
@@ -104,11 +104,11 @@ class Exchange:
         return b"".join(parts)
 
     def abort(self) -> None:
-        """Close the connection at once: what is not sent yet is lost."""
+        """Close the connection at once: unsent bytes are lost."""
         self.scope["transport"].abort()
 
     async def wait_until_gone(self) -> None:
-        """Return when the client hangs up; for streams, which read nothing more."""
+        """Return when the client disconnects; for streams, which read nothing more."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
@@ -143,8 +143,8 @@ def _inflated(body: bytes, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def refuse_foreign(exchange: Exchange) -> None:
-    """A browser says which page asks: pages of other sites must not use a door that their reader happens to reach."""
+def refuse_other_origin(exchange: Exchange) -> None:
+    """Refuse a web page of another origin: it must not use a broker that its reader happens to reach."""
     origin = (exchange.header(b"origin") or b"").partition(b"://")[2]
     if origin != exchange.header(b"host"):
         raise Problem(
@@ -154,8 +154,8 @@ def refuse_foreign(exchange: Exchange) -> None:
 
 
 def check_document(exchange: Exchange, body: bytes) -> None:
-    """Refuse a JSON document that would keep everybody waiting while it is read."""
-    limit = exchange.door.settings.http_document_max_bytes
+    """Refuse a JSON document that would hold the loop while it is decoded."""
+    limit = exchange.context.settings.http_document_max_bytes
     if len(body) > limit:
         raise Problem(
             413,
@@ -165,7 +165,7 @@ def check_document(exchange: Exchange, body: bytes) -> None:
 
 
 def decoded(decoder: msgspec.json.Decoder[Any], body: bytes, what: str = "the body") -> Any:
-    """A JSON document of a type; what is wrong with it is told with its place."""
+    """Decode a JSON document; a problem names the place of the fault."""
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as fault:
@@ -180,9 +180,9 @@ def decoded(decoder: msgspec.json.Decoder[Any], body: bytes, what: str = "the bo
         raise Problem(400, f"{what} is nested too deeply") from None
 
 
-def mistyped(told: str, what: str, kind: object = None) -> Problem:
-    """A value of the wrong type, told with the place that msgspec names (`$.a[0]`)."""
-    reason, found, where = told.partition(" - at `")
+def mistyped(message: str, what: str, kind: object = None) -> Problem:
+    """The problem of a value of the wrong type, with the place that msgspec names (`$.a[0]`)."""
+    reason, found, where = message.partition(" - at `")
     place = where.rstrip("`").removeprefix("$").replace("[...]", "") if found else ""
     detail = f"{what}{f' at {place}' if place else ''}: {reason.replace('`', '')}"
     if kind is not None and reason.startswith("Invalid enum value"):
@@ -195,14 +195,14 @@ def mistyped(told: str, what: str, kind: object = None) -> Problem:
     return Problem(400, detail, pointer=place or "/")
 
 
-def _position(told: str, end: int) -> int:
-    """The byte that msgspec names ("JSON is malformed: invalid character (byte 12)"); the end where it names none."""
-    digits = told.rpartition("(byte ")[2].rstrip(")")
+def _position(message: str, end: int) -> int:
+    """The byte that msgspec names ("JSON is malformed: invalid character (byte 12)"); the end where there is none."""
+    digits = message.rpartition("(byte ")[2].rstrip(")")
     return int(digits) if digits.isdigit() else end
 
 
 def _choices(kind: inspect.Type, name: str) -> list[str]:
-    """What may stand in a member of that name, wherever it is in a type: its fixed words, and `a number`."""
+    """The values of a member with fixed words, anywhere in a type: the words, and `a number`."""
     if isinstance(kind, inspect.UnionType):
         return next((found for one in kind.types if (found := _choices(one, name))), [])
     if isinstance(kind, inspect.ListType):

@@ -1,14 +1,14 @@
-"""Kafka requests asked by this door: of this broker in the same process, or of another over a connection that stays.
+"""Kafka requests of the HTTP server: handled in this process, or sent to another broker.
 
-The HTTP door has no rules of its own for topics, groups or records: whatever it is asked becomes a request of the
-Kafka protocol, passes the same guards under the caller's name, and is answered by the same handler. Where another
-broker leads the partition or keeps the group, the request goes there over a connection of `links`; guards are asked
-here, where the caller is known.
+HTTP has no rules of its own for topics, groups or records: each operation becomes a request of the Kafka protocol,
+passes the same authorization under the caller's name, and is answered by the same handler. Where another broker leads
+the partition or coordinates the group, the request goes there over `broker_links`; authorization happens here, where
+the caller is known.
 
-Rule 1: an answer that may be another a moment later (a leader moved, a broker died) is asked for again until the
-        deadline. Whatever is asked of a coordinator may be asked twice.
-Rule 2: a write that broke on its way to another broker is repeated by `forwarding` only, which can be told from its
-        repeat.
+Rule 1: an error that may pass in a moment (a leader moved, a broker died) is retried until the deadline. A request to a
+        coordinator may be sent twice.
+Rule 2: a write whose connection to another broker broke is repeated by `forwarding` only, which the leader recognizes
+        as a repetition.
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from qanat.api.api_table import SERVED, Handler, ServedApi
+from qanat.api.interceptor import Intercepted
+from qanat.api.records.append import may_append
 from qanat.api.request_context import RequestContext
 from qanat.broker.runtime.detached_work import abandon
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import RETRIABLE, UnreachableError, error_code
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
-from qanat.security.authorization import Operation
-from qanat.servers.http.broker_links import Links
-from qanat.servers.http.caller import CLIENT_ID, Caller
+from qanat.servers.http.broker_links import BrokerLinks
+from qanat.servers.http.caller import CLIENT_ID, HttpCaller
 from qanat.servers.http.problems import Problem, problem_of
-from qanat.servers.kafka.dispatch import Dispatcher
 from qanat.wire.kafka.headers import RequestHeader
 from qanat.wire.kafka.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from qanat.wire.kafka.registry import ApiKey
 
 if TYPE_CHECKING:
     from qanat.broker.broker import Broker
-    from qanat.servers.kafka.listener_security import ListenerSecurity
+    from qanat.servers.listener_security import ListenerSecurity
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
-"""What coordinators keep."""
+"""The kinds of coordinator keys."""
 
 _BY_NAME_AT_MOST = {ApiKey.PRODUCE: 12, ApiKey.FETCH: 12, ApiKey.OFFSET_COMMIT: 9, ApiKey.OFFSET_FETCH: 9}
-"""Later versions know topics by id only."""
+"""Later versions name topics by id only."""
 UNANSWERED = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT})
-"""Faults of a connection: whether the request arrived is not known."""
+"""Faults of a connection: it is unknown whether the request arrived."""
 _PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 0.5
-_LOOK_S = 0.5
-"""So often it is looked whether a broker that was asked still leads."""
+_LEADER_CHECK_S = 0.5
+"""How often a waiting request checks that its broker still leads."""
 
 
 @dataclass(frozen=True)
-class _Elsewhere(ServedApi):
-    """An API as another broker serves it: guards around it are ours."""
+class _RemoteApi(ServedApi):
+    """An API that another broker serves; this broker authorizes."""
 
     forward: Handler | None = None
 
@@ -66,22 +66,24 @@ class _Elsewhere(ServedApi):
 
 
 class KafkaGateway:
-    """Asks on behalf of callers."""
+    """Makes Kafka requests for callers."""
 
-    def __init__(self, broker: Broker, dispatcher: Dispatcher, gate: ListenerSecurity | None, timeout_s: float) -> None:
+    def __init__(
+        self, broker: Broker, intercepted: Intercepted, security: ListenerSecurity | None, timeout_s: float
+    ) -> None:
         self.broker = broker
-        self._dispatcher = dispatcher
-        self._gate = gate
+        self._intercepted = intercepted
+        self._security = security
         self.timeout_s = timeout_s
-        self.links = Links(broker)
-        self.nobody = Caller(None)
-        """The door itself, for what it does on nobody's behalf."""
+        self.links = BrokerLinks(broker)
+        self.own_caller = HttpCaller(None)
+        """The broker itself, for requests that no client made."""
 
-    def _patience(self, request: Any) -> float:
-        """How long an answer may take: a reader may have asked to wait for records."""
+    def _answer_timeout_s(self, request: Any) -> float:
+        """How long an answer may take: a fetch may wait for records."""
         return self.timeout_s + max(0, getattr(request, "max_wait_ms", 0)) / 1000
 
-    # Where
+    # Leaders and coordinators
 
     @property
     def is_alone(self) -> bool:
@@ -90,20 +92,20 @@ class KafkaGateway:
 
     @property
     def is_authorized(self) -> bool:
-        """Whether somebody decides what callers may do."""
-        return self._dispatcher.interceptor is not None
+        """Whether an interceptor stands before the handlers, as with an authorizer."""
+        return self._intercepted.interceptor is not None
 
-    def require_write(self, caller: Caller, topics: Iterable[str]) -> None:
-        """Raise where a caller may not write to a topic; for writes that go under the door's own name."""
-        if self._gate is None or self._gate.authorizer is None:
+    def require_write(self, caller: HttpCaller, topics: Iterable[str]) -> None:
+        """Raise where a caller may not write to a topic; for writes under the broker's own name."""
+        if self._security is None or self._security.authorizer is None:
             return
-        access = self._gate.access(self.broker, caller.principal, caller.host, _version(SERVED[ApiKey.PRODUCE]))
+        access = self._security.access(self.broker, caller, _version(SERVED[ApiKey.PRODUCE]))
         for topic in topics:
-            if not access.may_topic(Operation.WRITE, topic):
+            if not may_append(access, topic):
                 raise problem_of(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"topic {topic}")
 
     def leader(self, topic: str, partition: int) -> int:
-        """Who leads a partition: a node; our own where nobody knows, so that the answer says what is wrong."""
+        """The leader of a partition; this node where it is unknown, so that the answer carries the error."""
         if not self.is_known(topic, partition):
             return self.broker.node_id
         image = self.broker.metadata.image
@@ -115,54 +117,60 @@ class KafkaGateway:
         return found is not None and 0 <= partition < len(found.partitions)
 
     async def coordinator(self, key: str, kind: int = GROUP) -> int:
-        """Who keeps a group or a transactional id."""
+        """The coordinator of a group or a transactional id."""
         if self.is_alone:
             return self.broker.node_id
         request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
-        response: FindCoordinatorResponse = await self._ask_here(self.nobody, ApiKey.FIND_COORDINATOR, request)
+        response: FindCoordinatorResponse = await self._call_here(self.own_caller, ApiKey.FIND_COORDINATOR, request)
         found = response.coordinators[0] if response.coordinators else response
         if found.error_code:
             raise problem_of(found.error_code, f"{key} has no coordinator", found.error_message)
         return int(found.node_id)
 
-    # Asking
+    # Requests
 
-    async def ask(self, caller: Caller, api_key: ApiKey, request: Any, node_id: int | None = None) -> Any:
-        """One answer, of this broker or of that node."""
+    async def call(self, caller: HttpCaller, api_key: ApiKey, request: Any, node_id: int | None = None) -> Any:
+        """The response of this broker, or of a node."""
         if node_id is None or node_id == self.broker.node_id:
-            return await self._ask_here(caller, api_key, request)
-        return await self._ask_there(caller, api_key, request, node_id)
+            return await self._call_here(caller, api_key, request)
+        return await self._call_remote(caller, api_key, request, node_id)
 
-    async def ask_leader(
-        self, caller: Caller, api_key: ApiKey, request: Any, node_id: int, topic: str, partitions: Iterable[int]
+    async def call_leader(
+        self, caller: HttpCaller, api_key: ApiKey, request: Any, node_id: int, topic: str, partitions: Iterable[int]
     ) -> Any:
-        """One answer of whoever leads partitions of a topic; `UnreachableError` when another leads one of them.
+        """The response of a leader; `UnreachableError` when another broker leads one of the partitions.
 
-        A broker that hangs answers nothing for as long as one is willing to wait, and is replaced much sooner.
+        A broker that hangs would use up the whole timeout; its partitions get a new leader much sooner.
         """
         if node_id == self.broker.node_id:
-            return await self.ask(caller, api_key, request)
+            return await self.call(caller, api_key, request)
         partitions = tuple(partitions)
-        asked = asyncio.ensure_future(self.ask(caller, api_key, request, node_id))
+        call = asyncio.ensure_future(self.call(caller, api_key, request, node_id))
         try:
-            while not asked.done():
-                await asyncio.wait([asked], timeout=_LOOK_S)
-                if asked.done():
+            while not call.done():
+                await asyncio.wait([call], timeout=_LEADER_CHECK_S)
+                if call.done():
                     break
                 if any(self.leader(topic, partition) not in (node_id, -1) for partition in partitions):
-                    raise UnreachableError(f"broker {node_id} was asked and leads no more")
-            return asked.result()
+                    raise UnreachableError(f"broker {node_id} does not lead any more")
+            return call.result()
         finally:
-            abandon(asked, expected=(Problem, QanatError))
+            abandon(call, expected=(Problem, QanatError))
 
-    async def ask_coordinator(
-        self, caller: Caller, key: str, api_key: ApiKey, request: Any, code_of: Callable[[Any], int], kind: int = GROUP
+    async def call_coordinator(
+        self,
+        caller: HttpCaller,
+        key: str,
+        api_key: ApiKey,
+        request: Any,
+        code_of: Callable[[Any], int],
+        kind: int = GROUP,
     ) -> Any:
-        """An answer of whoever keeps a group or transactional id; a coordinator that is not ready is asked again."""
+        """The response of the coordinator of a group or transactional id, retried until it is ready."""
         pause, deadline = _PAUSE_S, Deadline.after(self.timeout_s)
         while True:
             try:
-                response = await self.ask(caller, api_key, request, await self.coordinator(key, kind))
+                response = await self.call(caller, api_key, request, await self.coordinator(key, kind))
             except (Problem, QanatError) as fault:
                 code = fault.error if isinstance(fault, Problem) else fault.code
                 if (code not in RETRIABLE and code not in UNANSWERED) or deadline.left_seconds <= pause:
@@ -174,23 +182,25 @@ class KafkaGateway:
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_S)
 
-    async def _ask_here(self, caller: Caller, api_key: ApiKey, request: Any) -> Any:
+    async def _call_here(self, caller: HttpCaller, api_key: ApiKey, request: Any) -> Any:
         served = SERVED[api_key]
-        return await self._guarded(served, request, self._context(caller, api_key, _version(served)))
+        return await self._handle_intercepted(served, request, self._request_context(caller, api_key, _version(served)))
 
-    async def _ask_there(self, caller: Caller, api_key: ApiKey, request: Any, node_id: int) -> Any:
+    async def _call_remote(self, caller: HttpCaller, api_key: ApiKey, request: Any, node_id: int) -> Any:
         served = SERVED[api_key]
 
-        async def forward(guarded: Any, _: RequestContext) -> Any:
+        async def forward(authorized: Any, _: RequestContext) -> Any:
             at_most = _BY_NAME_AT_MOST.get(api_key)
-            return await self.links.call(node_id, api_key, guarded, self._patience(guarded), at_most=at_most)
+            return await self.links.call(
+                node_id, api_key, authorized, self._answer_timeout_s(authorized), at_most=at_most
+            )
 
-        there = _Elsewhere(served.key, served.first_version, served.last_version, served.module, forward=forward)
-        return await self._guarded(there, request, self._context(caller, api_key, _version(served)))
+        there = _RemoteApi(served.key, served.first_version, served.last_version, served.module, forward=forward)
+        return await self._handle_intercepted(there, request, self._request_context(caller, api_key, _version(served)))
 
-    async def _guarded(self, served: ServedApi, request: Any, context: RequestContext) -> Any:
-        interceptor = self._dispatcher.interceptor
-        is_ours = context.caller is self.nobody
+    async def _handle_intercepted(self, served: ServedApi, request: Any, context: RequestContext) -> Any:
+        interceptor = self._intercepted.interceptor
+        is_ours = context.caller is self.own_caller
         if interceptor is None or is_ours:
             outcome = served.handle(request, context)
         else:
@@ -199,7 +209,7 @@ class KafkaGateway:
             outcome = await outcome
         return outcome
 
-    def _context(self, caller: Caller, api_key: ApiKey, version: int) -> RequestContext:
+    def _request_context(self, caller: HttpCaller, api_key: ApiKey, version: int) -> RequestContext:
         header = RequestHeader(api_key, version, 0, CLIENT_ID, 0)
         return RequestContext(self.broker, caller, header)
 
@@ -209,5 +219,5 @@ def _version(served: ServedApi) -> int:
 
 
 def is_moving(code: int) -> bool:
-    """Whether an answer may be another a moment later."""
+    """Whether an error may pass in a moment."""
     return error_code(code) in RETRIABLE and code != ErrorCode.REQUEST_TIMED_OUT

@@ -1,4 +1,4 @@
-"""The listening socket of the HTTP door: accepts, looks after and closes connections."""
+"""The HTTP listener: accepts, times and closes connections on one address."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from qanat.servers.http.application import Application
 from qanat.servers.http.context import HttpContext
 from qanat.servers.http.operation_table import OPERATIONS
 from qanat.servers.http.operations import Routes
-from qanat.servers.http.protocol import LOOK_S, HttpProtocol, WebSocketProtocol, http_date
+from qanat.servers.http.protocol import TICK_S, HttpProtocol, WebSocketProtocol, http_date
 from qanat.servers.http.settings import USUAL_PORT, HttpSettings
 
 if TYPE_CHECKING:
+    from qanat.api.interceptor import Intercepted
     from qanat.broker.broker import Broker
-    from qanat.servers.kafka.listener import KafkaListener
-    from qanat.servers.kafka.listener_security import ListenerSecurity
+    from qanat.servers.listener_security import ListenerSecurity
+    from qanat.servers.metrics.text import MetricsText
 
 _GRACE_S = 2.0
-"""How long requests may take to their end when the door is closed."""
+"""How long open requests may take when the listener closes."""
 
 
 class HttpListener:
@@ -31,15 +32,16 @@ class HttpListener:
     def __init__(
         self,
         broker: Broker,
-        kafka: KafkaListener,
+        intercepted: Intercepted,
         settings: HttpSettings,
-        gate: ListenerSecurity | None = None,
+        metrics: MetricsText,
+        security: ListenerSecurity | None = None,
     ) -> None:
         self._settings = settings
-        self.door = HttpContext(broker, kafka, settings, gate)
+        self.context = HttpContext(broker, intercepted, settings, metrics, security)
         self._state = ServerState()
         self._config = Config(
-            Application(self.door, Routes(OPERATIONS)),
+            Application(self.context, Routes(OPERATIONS)),
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -52,7 +54,7 @@ class HttpListener:
             ws_per_message_deflate=False,
         )
         self._server: asyncio.Server | None = None
-        self._looking: asyncio.TimerHandle | None = None
+        self._ticking: asyncio.TimerHandle | None = None
 
     @property
     def port(self) -> int:
@@ -64,7 +66,7 @@ class HttpListener:
         return f"http://{self._settings.http_host_name}:{self.port}"
 
     async def start(self) -> None:
-        """Begin to answer; raises `AddressInUseError` where the address is not to be had."""
+        """Start to answer; raises `AddressInUseError` where the address is taken."""
         self._config.load()
         host = self._settings.http_host_name
         port = USUAL_PORT if self._settings.http_port is None else self._settings.http_port
@@ -76,33 +78,33 @@ class HttpListener:
                 f"cannot serve HTTP on {host}:{port}: {error.strerror or error}; "
                 "stop what is using it, or choose another http.port"
             ) from error
-        self.door.start()
-        self._look()
+        self.context.start()
+        self._tick()
 
     def _protocol(self) -> HttpProtocol:
         return HttpProtocol(self._config, self._state, {}, self._settings)
 
-    def _look(self) -> None:
-        """Once a second: the time in the answers, and clients that dawdle."""
+    def _tick(self) -> None:
+        """Once a second: the date of the answers, and slow clients."""
         loop = asyncio.get_running_loop()
         self._state.default_headers = [(b"date", http_date())]
         now = loop.time()
         connections: set[Any] = self._state.connections
         for connection in list(connections):
             if isinstance(connection, HttpProtocol):
-                connection.look(now)
-        self.door.counters.connections = len(connections)
-        self.door.counters.streams = self.door.streams.count
-        self._looking = loop.call_later(LOOK_S, self._look)
+                connection.check_timeout(now)
+        self.context.counters.connections = len(connections)
+        self.context.counters.streams = self.context.streams.count
+        self._ticking = loop.call_later(TICK_S, self._tick)
 
     async def close(self) -> None:
-        """Stop accepting, let requests end for a moment, then close what is open."""
-        self.door.is_stopping = True
-        if self._looking is not None:
-            self._looking.cancel()
+        """Stop accepting, let requests end for a moment, then close the connections."""
+        self.context.is_stopping = True
+        if self._ticking is not None:
+            self._ticking.cancel()
         if self._server is not None:
             self._server.close()
-        self.door.streams.close()
+        self.context.streams.close()
         connections: set[Any] = self._state.connections
         for connection in list(connections):
             connection.shutdown()
@@ -116,4 +118,4 @@ class HttpListener:
                 connection.transport.abort()
         if self._server is not None:
             await self._server.wait_closed()
-        self.door.close()
+        self.context.close()

@@ -1,4 +1,4 @@
-"""Everything that this door answers: one line per file of operations."""
+"""All HTTP operations: one line per module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this door answers, as data: method, path, parameters, body, answer. One table makes routes and documentation."""
+"""HTTP operations as data: method, path, parameters, body, answer. Routes and documentation come from one table."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from qanat.servers.http.exchange import Exchange, mistyped
 from qanat.servers.http.problems import Problem
 
 Handle = Callable[[Exchange], Awaitable[Any]]
-"""Returns a `Reply`, a value that is sent as JSON, or `SENT` where the answer is already on its way."""
+"""Returns a `Reply`, a value to send as JSON, or `SENT` where it has sent the answer itself."""
 
 
 class _Sent:
-    """The answer was sent by the handler itself."""
+    """The handler has sent the answer itself."""
 
 
 SENT = _Sent()
 
 
 class Parameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What query parameters derive from; the string under a field is its meaning."""
+    """The base of query parameters; the string under a field is its meaning."""
 
 
-class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the bodies of requests derive from."""
+class RequestBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The base of request bodies."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One thing that can be asked for."""
+    """One operation."""
 
     method: str
     path: str
-    """With places in braces: `/api/v1/topics/{topic}`."""
+    """With parameters in braces: `/api/v1/topics/{topic}`."""
     handle: Handle
     summary: str
     tag: str
@@ -50,33 +50,33 @@ class Operation:
     """The type of the answer, for the documentation."""
     status: int = 200
     statuses: tuple[int, ...] = ()
-    """Further statuses of good answers."""
+    """Further statuses of success."""
     bodies: Mapping[str, Any] = field(default_factory=dict)
     """Media types and their types, for the documentation, where the handler reads the body itself."""
     answers: Mapping[str, Any] = field(default_factory=dict)
     """Further media types of the answer."""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Request headers with a meaning, and what it is."""
+    """Request headers with a meaning, and that meaning."""
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What may stand in a place of the path, where that is known."""
+    """The values of a path parameter, where they are fixed."""
     waits: bool = False
-    """Whether an answer may take as long as the asker says: no time limit of the door applies."""
+    """Whether the client says how long the answer may take: http.request.timeout.ms does not apply."""
     is_public: bool = False
-    """Whether nobody has to authenticate for it."""
+    """Whether it needs no authentication."""
     is_hidden: bool = False
-    """Left out of the documentation: the documentation itself."""
+    """Left out of the documentation, as the documentation itself."""
 
     def __post_init__(self) -> None:
         self.__dict__["decoder"] = None if self.body is None else msgspec.json.Decoder(self.body)
         self.__dict__["name"] = self.handle.__name__
         self.__dict__["defaults"] = None
         if self.query is not None:
-            with suppress(TypeError):  # Some of them are needed.
+            with suppress(TypeError):  # Some parameters are required.
                 self.__dict__["defaults"] = self.query()
 
     @property
     def defaults(self) -> Parameters | None:
-        """The parameters of a request that gives none; None where it has to."""
+        """The parameters of a request without a query; None where some are required."""
         found: Parameters | None = self.__dict__["defaults"]
         return found
 
@@ -101,7 +101,7 @@ class Routes:
     def __init__(self, operations: Iterable[Operation]) -> None:
         self.operations = tuple(operations)
         self._quick: dict[tuple[str, str], Operation] = {}
-        """By method and path, for those without places: nearly every request."""
+        """By method and path, for paths without parameters: nearly every request."""
         self._exact: dict[str, dict[str, Operation]] = {}
         self._placed: dict[int, list[tuple[list[str], dict[str, Operation]]]] = {}
         for operation in self.operations:
@@ -122,7 +122,7 @@ class Routes:
         rows.append((parts, {operation.method: operation}))
 
     def find(self, method: str, path: str) -> tuple[Operation, dict[str, str]]:
-        """The operation, and what stands in its places; raises a problem where there is none."""
+        """The operation and its path parameters; raises a problem where there is none."""
         quick = self._quick.get((method, path))
         if quick is not None:
             return quick, {}
@@ -153,7 +153,7 @@ class Routes:
 
 
 def read_query(operation: Operation, text: bytes) -> Any:
-    """The query parameters; raises a problem that names what is wrong."""
+    """The query parameters; raises a problem that names the fault."""
     if not text and operation.defaults is not None:
         return operation.defaults
     given: dict[str, str] = {}

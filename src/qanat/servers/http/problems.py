@@ -1,7 +1,7 @@
 """Errors as problem documents (RFC 9457): what was wrong, where, what to do.
 
-Every error of this door is one: those of HTTP itself, of what was asked, and of the broker, whose code
-is told by Kafka's own name in the member `error`.
+Every HTTP error is one: of HTTP itself, of the request, and of the broker, whose code has Kafka's name in the member
+`error`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ProblemDocument(msgspec.Struct, omit_defaults=True):
     detail: str
     instance: str | None = None
     error: str | None = None
-    """Kafka's name of the error, where the broker has answered with one."""
+    """Kafka's name of the error, where the broker answered with one."""
 
 
 _BAD, _FORBIDDEN, _MISSING, _CONFLICT, _LATER = 400, 403, 404, 409, 503
@@ -112,7 +112,7 @@ _STATUS: Mapping[ErrorCode, int] = {
     ErrorCode.UNSUPPORTED_VERSION: 501,
     ErrorCode.UNKNOWN_SERVER_ERROR: 500,
 }
-"""What is not named here was the asker's mistake: 400."""
+"""All others are the client's mistake: 400."""
 
 _ADVICE: Mapping[ErrorCode, str] = {
     ErrorCode.INVALID_REPLICATION_FACTOR: "ask for a replication_factor of at most the number of brokers "
@@ -132,7 +132,7 @@ def status_of(code: ErrorCode) -> int:
 
 
 def problem_of(code: int, what: str, message: str | None = None, **more: Any) -> Problem:
-    """The problem for an error code of the broker: what was wanted, and the broker's words."""
+    """The problem for an error code of the broker: the subject, and the broker's message."""
     known = error_code(code)
     reason = message or known.name.lower().replace("_", " ")
     detail = f"{what}: {reason}"

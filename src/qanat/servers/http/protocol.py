@@ -1,9 +1,9 @@
-"""HTTP/1.1 on a socket: uvicorn's protocol with the limits of this door.
+"""HTTP/1.1 on a socket: uvicorn's protocol with the limits of this server.
 
-What a stranger may do is bounded before anything is handled: size of headers, time between two pieces of a
-request, number of connections. What HTTP itself refuses is a problem document, too.
+A client is limited before any request is handled: size of the headers, time between two pieces of a request, number of
+connections. Refusals of HTTP itself are problem documents as well.
 
-Rule: timing costs no timer per request. One look a second at all connections finds those that dawdle.
+Rule: no timer per request. Once a second one look at all connections finds the slow ones.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     from qanat.servers.http.settings import HttpSettings
 
-LOOK_S = 1.0
+TICK_S = 1.0
 _URL_MAX = 8 * 1024
 
 
 class RefusedRequestError(Exception):
-    """Raised inside the parser: the rest of the request is not looked at."""
+    """Raised inside the parser: the rest of the request is ignored."""
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -45,9 +45,9 @@ class HttpProtocol(HttpToolsProtocol):
         self._refusal: Problem | None = None
         self._heard_at = self.loop.time()
         self._is_receiving = True
-        """Whether we wait for the client: for its first request, or for the rest of one."""
+        """Whether the server waits for the client: for its first request, or for the rest of one."""
 
-    # What the transport calls
+    # Called by the transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -66,13 +66,13 @@ class HttpProtocol(HttpToolsProtocol):
         self._heard_at = self.loop.time()
         super().data_received(data)
 
-    # What the parser calls
+    # Called by the parser
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._head_bytes = 0
         self._is_receiving = True
-        # Streams ask whether there is room, and close connections that take nothing.
+        # Streams check for room, and close connections whose clients do not read.
         self.scope["flow"] = self.flow  # type: ignore[typeddict-unknown-key]
         self.scope["transport"] = self.transport  # type: ignore[typeddict-unknown-key]
 
@@ -89,7 +89,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
-        # Whole answers leave in one write (`write_whole`).
+        # A complete answer is one write (`write_whole`).
         self.scope["cycle"] = self.cycle  # type: ignore[typeddict-unknown-key]
 
     def on_message_complete(self) -> None:
@@ -111,8 +111,8 @@ class HttpProtocol(HttpToolsProtocol):
         refusal, self._refusal = self._refusal, None
         self._refuse(refusal or Problem(400, "this is not HTTP/1.1: the request cannot be read"))
 
-    def look(self, now: float) -> None:
-        """Let go of a client that keeps us waiting in the middle of a request, or never began one."""
+    def check_timeout(self, now: float) -> None:
+        """Close a client that is silent in the middle of a request, or never started one."""
         if not self._is_receiving or self.flow is None or self.flow.read_paused:
             return
         limit_ms = self._settings.http_read_timeout_ms
@@ -136,7 +136,7 @@ class HttpProtocol(HttpToolsProtocol):
 
 
 def write_whole(cycle: RequestResponseCycle, status: int, headers: Headers, body: bytes) -> None:
-    """Send an answer that is complete in one write; the same as the messages of ASGI, which are two."""
+    """Send a complete answer in one write; ASGI's messages would be two."""
     if cycle.disconnected or cycle.response_started:
         return
     head = [STATUS_LINE[status]]
@@ -156,11 +156,11 @@ def write_whole(cycle: RequestResponseCycle, status: int, headers: Headers, body
 
 
 class WebSocketProtocol(WSProtocol):
-    """A connection that has become a WebSocket."""
+    """A connection that was upgraded to a WebSocket."""
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
-        # The task that handles it begins in the next turn of the loop.
+        # The task that handles it starts in the next turn of the loop.
         self.scope["writable"] = self.writable  # type: ignore[typeddict-unknown-key]
         self.scope["transport"] = self.transport  # type: ignore[typeddict-unknown-key]
 

@@ -1,4 +1,4 @@
-"""Topics as callers name them: found, created on first use, or told what there is instead."""
+"""Topic look-up: topics by name, created on first use, or a problem that lists them."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from qanat.wire.kafka.messages.metadata import MetadataRequest, MetadataRequestT
 from qanat.wire.kafka.registry import ApiKey
 
 if TYPE_CHECKING:
-    from qanat.servers.http.caller import Caller
+    from qanat.servers.http.caller import HttpCaller
     from qanat.servers.http.kafka_gateway import KafkaGateway
 
 _LISTED_MAX = 20
 _LOOK_AGAIN_S = 0.01
 _HEARD_S = 2.0
-"""How long our picture may take to have what is in the store."""
+"""How long the metadata image may take to have what is in the store."""
 
 
-class Topics:
-    """The topics that callers may see."""
+class TopicLookup:
+    """The topics that a caller may see."""
 
-    def __init__(self, asking: KafkaGateway) -> None:
-        self._asking = asking
-        self._broker = asking.broker
+    def __init__(self, gateway: KafkaGateway) -> None:
+        self._gateway = gateway
+        self._broker = gateway.broker
 
-    async def find(self, caller: Caller, name: str, *, may_create: bool = True) -> values.Topic:
-        """A topic, created where it is missing and topics may be created so; raises a problem otherwise."""
+    async def find(self, caller: HttpCaller, name: str, *, may_create: bool = True) -> values.Topic:
+        """A topic, created where it is missing and auto-creation is on; raises a problem otherwise."""
         image = self._broker.metadata.image
         found = image.topics.get(name)
-        if found is not None and not self._asking.is_authorized:
-            await self._until_hosted(found)
+        if found is not None and not self._gateway.is_authorized:
+            await self._wait_for_replicas(found)
             return found
-        if found is None and not self._asking.is_alone and name_problem(name) is None:
-            await self._hear_of(name)
-            if name in image.topics and not self._asking.is_authorized:
+        if found is None and not self._gateway.is_alone and name_problem(name) is None:
+            await self._wait_for_image(name)
+            if name in image.topics and not self._gateway.is_authorized:
                 return await self.find(caller, name)
         request = MetadataRequest(
             [MetadataRequestTopic(name=name)],
             allow_auto_topic_creation=may_create and self._broker.settings.auto_create_topics_enable,
         )
-        response: MetadataResponse = await self._asking.ask(caller, ApiKey.METADATA, request)
+        response: MetadataResponse = await self._gateway.call(caller, ApiKey.METADATA, request)
         error = response.topics[0].error_code if response.topics else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         found = image.topics.get(name)
         if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or (not error and found is None):
@@ -55,11 +55,11 @@ class Topics:
         if error:
             raise problem_of(error, f"topic {name}")
         assert found is not None
-        await self._until_hosted(found)
+        await self._wait_for_replicas(found)
         return found
 
-    async def _hear_of(self, name: str) -> None:
-        """A topic that was made at another node a moment ago is in the store before it is in our picture."""
+    async def _wait_for_image(self, name: str) -> None:
+        """Wait for a topic that another node has just created: the store has it before the metadata image."""
         try:
             entry = await self._broker.metadata.store.get(keys.topic(name))
         except StoreUnavailableError:
@@ -68,14 +68,14 @@ class Topics:
         while entry is not None and name not in self._broker.metadata.image.topics and not deadline.is_over:
             await deadline.pause(_LOOK_AGAIN_S)
 
-    async def _until_hosted(self, topic: values.Topic) -> None:
-        """A topic that is just being created is in the picture before its logs are there: wait for ours."""
-        deadline = Deadline.after(self._asking.timeout_s)
+    async def _wait_for_replicas(self, topic: values.Topic) -> None:
+        """Wait for the local replicas of a new topic: the metadata image has it before its logs exist."""
+        deadline = Deadline.after(self._gateway.timeout_s)
         for number in range(len(topic.partitions)):
-            while self._is_coming(topic, number) and deadline.left_seconds > 0:
+            while self._is_being_created(topic, number) and deadline.left_seconds > 0:
                 await deadline.pause(_LOOK_AGAIN_S)
 
-    def _is_coming(self, topic: values.Topic, number: int) -> bool:
+    def _is_being_created(self, topic: values.Topic, number: int) -> bool:
         broker, image = self._broker, self._broker.metadata.image
         at = TopicPartition(topic.name, number)
         return (
@@ -85,8 +85,8 @@ class Topics:
             and broker.local_replicas.why_missing(at) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         )
 
-    async def only(self, caller: Caller) -> values.Topic:
-        """The only topic there is; raises a problem that lists them where there are more, or none."""
+    async def only(self, caller: HttpCaller) -> values.Topic:
+        """The only topic; raises a problem that lists them where there are more, or none."""
         names = await self.names(caller)
         if len(names) == 1:
             return self._broker.metadata.image.topics[names[0]]
@@ -94,15 +94,15 @@ class Topics:
             raise Problem(400, "topic is missing: there is no topic yet", topics=[])
         raise Problem(400, f"topic is missing: add topic=NAME; there are {_listed(names)}", topics=names[:_LISTED_MAX])
 
-    async def names(self, caller: Caller) -> list[str]:
-        """The names of all topics that the caller may see, but internal ones."""
+    async def names(self, caller: HttpCaller) -> list[str]:
+        """The names of all topics that the caller may see, without internal ones."""
         image = self._broker.metadata.image
-        if not self._asking.is_authorized:
+        if not self._gateway.is_authorized:
             return sorted(topic.name for topic in image.topics.values() if not topic.is_internal)
-        response: MetadataResponse = await self._asking.ask(caller, ApiKey.METADATA, MetadataRequest(None))
+        response: MetadataResponse = await self._gateway.call(caller, ApiKey.METADATA, MetadataRequest(None))
         return sorted(topic.name for topic in response.topics if topic.name and not topic.is_internal)
 
-    async def _unknown(self, caller: Caller, name: str) -> Problem:
+    async def _unknown(self, caller: HttpCaller, name: str) -> Problem:
         names = await self.names(caller)
         hint = did_you_mean(name, names, f"there are {_listed(names)}" if names else "there is none yet")
         return Problem(
@@ -123,8 +123,8 @@ class Topics:
             )
 
 
-def require_open(topic: str) -> None:
-    """Raise a problem where only brokers write to a topic: they would believe what is written there."""
+def refuse_internal(topic: str) -> None:
+    """Raise a problem for an internal topic: brokers trust what is written there."""
     if topic in INTERNAL_TOPICS:
         raise Problem(
             403,

@@ -1,7 +1,7 @@
-"""Reading and writing of long messages beside the loop, on one worker.
+"""Decoding and encoding of long messages, in a worker thread.
 
-Python's threads take turns at the interpreter every few milliseconds, so the loop stays alive meanwhile; and a message
-is nobody's but its request's, so nothing is shared. There is one worker, because each more would take the loop's turns.
+Python's threads take turns at the interpreter every few milliseconds, so the event loop goes on meanwhile. A message
+belongs to one request, so the threads share nothing. There is one worker: each further one would take the loop's turns.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from qanat.wire.kafka.headers import RequestHeader, frame_response
 from qanat.wire.kafka.writing import Chunk
 
 ON_LOOP_UNITS = 4_000
-"""What reading a request may take on the loop (see `wire.kafka.reading`): about a millisecond, some hundred rows."""
+"""The most that decoding a request may cost on the loop (`wire.kafka.reading`): a millisecond, some hundred rows."""
 
 
 class CodecWorker:
-    """The worker; there is none before the first long message. `close` at the end."""
+    """The worker, started with the first long message; `close` ends it."""
 
     def __init__(self) -> None:
         self._worker: ThreadPoolExecutor | None = None
@@ -30,11 +30,11 @@ class CodecWorker:
             self._worker.shutdown()
 
     async def read(self, served: ServedApi, header: RequestHeader, frame: memoryview) -> Any:
-        """The request in a frame."""
+        """Decode the request in a frame."""
         return await self._run(served.api.codec.read_request, frame, header.api_version, header.body_position)
 
     async def write(self, response: Any, served: ServedApi, header: RequestHeader) -> tuple[list[Chunk], Errors]:
-        """An answer as it is sent, and the errors in it."""
+        """Encode an answer; with it, the errors that it carries."""
         written: tuple[list[Chunk], Errors] = await self._run(_write, response, served, header)
         return written
 

@@ -1,12 +1,10 @@
-"""One client's socket: frames in, answers out in order, and never more in memory than agreed.
+"""One client's connection: frames in, answers out in order, and never more in memory than the limits allow.
 
-A handler answers at once (a list of chunks), or parks its answer (a future),
-or must do something slow before the next request may be looked at (a
-coroutine). Nothing is polled, and no task is made for what is answered at once.
+A handler answers at once (a list of chunks), parks its answer (a future), or must finish something slow before the
+next request is handled (a coroutine). Nothing polls, and an answer at once needs no task.
 
-Back-pressure: reading stops while the client does not take its answers, while
-too many of its requests or of their bytes are unanswered, or while all connections
-together hold more request bytes than the broker allows (`connection_limits`).
+Back-pressure: reading stops while the client does not take its answers, while too many of its requests or their bytes
+are unanswered, or while all connections together hold more request bytes than the broker allows (`connection_limits`).
 """
 
 from __future__ import annotations
@@ -27,45 +25,45 @@ from qanat.servers.kafka.fast_replies import FastReplies
 from qanat.wire.kafka.writing import Chunk
 
 Answer = list[Chunk] | None
-"""None is no answer at all: produce with acks=0."""
+"""None is no answer at all: Produce with acks=0."""
 Parked = asyncio.Future[Answer]
 
 
-class Later(ABC):
-    """A parked answer without a future: who has it sends it in the turn in which it is made."""
+class DeferredAnswer(ABC):
+    """A parked answer without a future: it is sent in the turn of the loop in which it is made."""
 
     __slots__ = ()
 
     @abstractmethod
-    def then(self, send: Callable[[Answer | Parked | Later], None]) -> None:
-        """Call `send` once, with the answer when it is there, or with what it goes on waiting for."""
+    def then(self, send: Callable[[Answer | Parked | DeferredAnswer], None]) -> None:
+        """Call `send` once: with the answer, or with what it waits for next."""
 
 
-class Fleeting(Protocol):
-    """Something that is waited for on one client's behalf alone."""
+class Cancellable(Protocol):
+    """Work for one client alone, of no use when that client is gone."""
 
     def cancel(self) -> object: ...
 
 
-Outcome = Answer | Parked | Later | Coroutine[Any, Any, "Answer | Parked"]
-"""A future is a parked answer; a coroutine holds up the requests behind it, and may then park."""
+Outcome = Answer | Parked | DeferredAnswer | Coroutine[Any, Any, "Answer | Parked"]
+"""A future is a parked answer; a coroutine holds the requests behind it, and may then park."""
 
 
 def _nothing() -> None:
     pass
 
 
-def untouched(size: int) -> mmap.mmap:
-    """Room that costs nothing before it is written to: many may announce much and send little."""
+def lazy_buffer(size: int) -> mmap.mmap:
+    """A buffer that takes memory only where it is written to: clients may announce much and send little."""
     return mmap.mmap(-1, size)
 
 
 ANSWERS_PER_WRITE = 64
-"""Small answers that leave together at most: their requests came together, so nobody waits long for the last."""
+"""Most small answers in one write; their requests came together, so none waits long for the last."""
 
 
 class _Slot:
-    """A place in the row of answers."""
+    """A place in the queue of answers."""
 
     __slots__ = ("answer", "is_done", "size")
 
@@ -76,7 +74,7 @@ class _Slot:
 
 
 class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
-    """Serves one client. `handle` takes a frame and this connection."""
+    """Serves one client; `handle` gets each frame and this connection."""
 
     def __init__(
         self,
@@ -91,30 +89,30 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
         self._waiting: deque[memoryview] = deque()
         self._slots: deque[_Slot] = deque()
         self._unsent: list[Chunk] = []
-        """Small answers of this turn, which leave as one write: a write costs more than making the answer."""
+        """Small answers of this turn of the loop, sent as one write: a write costs more than making an answer."""
         self._held_by: asyncio.Task[Answer | Parked] | None = None
-        self._fleeting: OrderedSet[Fleeting] = OrderedSet()
-        """What is waited for on this client's behalf alone."""
+        self._cancellables: OrderedSet[Cancellable] = OrderedSet()
+        """Work that ends with this client."""
         self.is_reading = True
         self.conversation: SaslExchange | None = None
-        """What a client still has to go through before it is served; None where it is authenticated, or need not be."""
+        """The authentication that the client still owes; None where it is done or not required."""
         self.principal = ANONYMOUS
-        self.is_let_go = False
-        """Whether it was closed from this side, as when the broker stops."""
+        self.is_closed_by_broker = False
+        """Whether the broker closed it, as when it stops."""
         self.is_inter_broker = False
-        """Whether it came to the brokers' own listener."""
+        """Whether it came over the inter-broker listener."""
         self.on_refused: Callable[[], None] = _nothing
-        """Told when the client was not let in."""
+        """Called when the client fails to authenticate."""
         self.is_refused = False
-        """Set before it is made, where there is no room for one more: closed at once."""
+        """Set before the transport is there, where max.connections is reached: it is closed at once."""
         self.peer = ""
         self.host = ""
         self.client_id = ""
 
-    # What the transport calls
+    # Called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one by behaviour only.
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's behaves as one, but is none by type.
         address = transport.get_extra_info("peername")
         self.host = str(address[0]) if address else ""
         self.peer = f"{self.host}:{address[1]}" if address else ""
@@ -122,11 +120,11 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
         if self.is_refused:
             self._transport.close()
 
-    def _is_held_back(self) -> bool:
+    def _is_limited(self) -> bool:
         return not self._limits.may_finish(self)
 
     def _received(self, frames: list[memoryview], held: int) -> None:
-        """Frames that are not alone, or none at all."""
+        """Take in several frames, a part of one, or none."""
         if frames:
             size = len(frames[0]) if len(frames) == 1 else sum(map(len, frames))
             self._unanswered_bytes += size
@@ -140,8 +138,8 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
             if self._limits.is_full:
                 self.regulate()
 
-    def _keep_waiting(self, frame: memoryview, outcome: Outcome) -> None:
-        """A frame that was alone is not answered at once."""
+    def _defer(self, frame: memoryview, outcome: Outcome) -> None:
+        """Keep a place for the answer to a single frame, which comes later."""
         slot = _Slot(len(frame))
         if self._transport is not None:
             self._unanswered_bytes += slot.size
@@ -160,7 +158,7 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
         self._frames.release()
         if self._held_by is not None:
             self._held_by.cancel()
-        for waiting in list(self._fleeting):
+        for waiting in list(self._cancellables):
             waiting.cancel()
         self._waiting.clear()
         self._slots.clear()
@@ -185,13 +183,13 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Send what is written, then close."""
-        self.is_let_go = True
+        self.is_closed_by_broker = True
         self._send_small()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Close at once: what is not sent yet is lost, what was not looked at yet never will be."""
+        """Close at once: unsent answers are lost, unhandled requests are dropped."""
         if self._transport is not None:
             unseen_bytes = sum(map(len, self._waiting))
             self._waiting.clear()
@@ -199,12 +197,12 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
             self._transport.abort()
 
     def cut_off(self, fault: BaseException) -> None:
-        """Close at once and tell why."""
+        """Close at once and report the fault."""
         self._abort(fault)
 
     @property
     def begun_bytes(self) -> int:
-        """Bytes that have come of a frame that is not whole."""
+        """Bytes received of an incomplete frame."""
         return self._frames.begun_bytes
 
     @property
@@ -212,25 +210,25 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
         """Memory that the rest of that frame will take."""
         return self._frames.missing_bytes
 
-    def keep(self, waiting: Fleeting) -> None:
-        """Cancel this when the client is gone, unless it was let go of (`let_go`) before."""
-        self._fleeting.add(waiting)
+    def add_cancellable(self, work: Cancellable) -> None:
+        """Cancel this work when the client disconnects, unless it is removed before."""
+        self._cancellables.add(work)
 
-    def let_go(self, waiting: Fleeting) -> None:
-        self._fleeting.discard(waiting)
+    def remove_cancellable(self, work: Cancellable) -> None:
+        self._cancellables.discard(work)
 
-    def wait_with(self, waiting: asyncio.Future[Any]) -> None:
-        """Give up waiting for this when the client is gone: it has no effect but the answer."""
-        self._fleeting.add(waiting)
+    def cancel_on_disconnect(self, waiting: asyncio.Future[Any]) -> None:
+        """Cancel this future when the client disconnects: it has no effect but the answer."""
+        self._cancellables.add(waiting)
         if isinstance(waiting, SyncFuture):
-            waiting.on_settled(self._fleeting.discard)
+            waiting.on_settled(self._cancellables.discard)
         else:
-            waiting.add_done_callback(self._fleeting.discard)
+            waiting.add_done_callback(self._cancellables.discard)
 
     def _advance(self) -> None:
-        """Look at waiting requests, as far as they may be looked at now."""
+        """Handle waiting requests, as far as the limits allow now."""
         waiting, slots = self._waiting, self._slots
-        while waiting and self._held_by is None and self._may_go_on():
+        while waiting and self._held_by is None and self._may_continue():
             frame = waiting.popleft()
             try:
                 outcome = self._handle(frame, self)
@@ -239,7 +237,7 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
                 self._abort(fault)
                 return
             if isinstance(outcome, list) and not slots:
-                # Answered at once, and nobody before it still waits: nearly all requests go this way.
+                # Answered at once, with no earlier answer outstanding: nearly all requests take this branch.
                 self._release(len(frame))
                 self._send(outcome)
             else:
@@ -253,7 +251,7 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
         self._unanswered_bytes -= size
         self._limits.release(size)
 
-    def _may_go_on(self) -> bool:
+    def _may_continue(self) -> bool:
         return self._can_write and len(self._slots) < self._limits.max_unanswered and self._transport is not None
 
     def _take(self, slot: _Slot, outcome: Outcome) -> None:
@@ -261,8 +259,8 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
             self._finish(slot, outcome)
         elif isinstance(outcome, asyncio.Future):
             outcome.add_done_callback(lambda future: self._on_parked(slot, future))
-        elif isinstance(outcome, Later):
-            outcome.then(lambda made: self._on_later(slot, made))
+        elif isinstance(outcome, DeferredAnswer):
+            outcome.then(lambda made: self._on_deferred(slot, made))
         else:
             assert isinstance(outcome, Coroutine)
             self._held_by = asyncio.get_running_loop().create_task(outcome)
@@ -273,7 +271,7 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
             self._finish(slot, future.result())
             self._advance()
 
-    def _on_later(self, slot: _Slot, outcome: Outcome) -> None:
+    def _on_deferred(self, slot: _Slot, outcome: Outcome) -> None:
         if self._transport is not None:
             self._take(slot, outcome)
             self._advance()
@@ -285,7 +283,7 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
             self._advance()
 
     def _is_lost(self, future: asyncio.Future[Any]) -> bool:
-        """Whether there is nothing to answer with, or nobody to answer."""
+        """Whether there is no answer to send, or no client to send it to."""
         if future.cancelled() or (fault := future.exception()) is None:
             return future.cancelled() or self._transport is None
         self._abort(fault)
@@ -318,11 +316,11 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
                 self._transport.writelines(unsent)
 
     def regulate(self) -> None:
-        """Read or do not read, as the bounds say."""
+        """Read or pause reading, as the limits say."""
         limits, transport = self._limits, self._transport
         may_read = self._can_write and not self._waiting and self._unanswered_bytes < limits.max_connection_bytes
         is_full = limits.inflight_bytes >= limits.max_inflight_bytes
-        is_starved = is_full and may_read and not limits.may_go_on(self)
+        is_starved = is_full and may_read and not limits.may_read(self)
         if is_starved:
             may_read = False
         elif may_read is self.is_reading:
@@ -339,7 +337,7 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
             limits.starve(self)
 
     def _abort(self, fault: BaseException) -> None:
-        """Close at once: after this, nothing that the client sends can be understood or trusted."""
+        """Close at once: what the client sends after this can be neither decoded nor trusted."""
         self._on_fault(self, fault)
         self._send_small()
         if self._transport is not None:

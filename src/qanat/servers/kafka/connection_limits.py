@@ -1,16 +1,16 @@
-"""What all connections of a listener may hold together, and who goes on when all of it is taken.
+"""The memory that all connections of a listener may hold for requests, and which of them go on when it is full.
 
-A request counts from its first byte in memory to its answer, so what has come of a frame that is not whole counts, too.
-When the bound is reached, nobody is read from any more until something is answered. There is one catch: if
-all of it were taken by halves of frames, nothing would ever be answered. Therefore:
+A request counts from its first byte in memory to its answer; a part of an incomplete frame counts as well. When the
+limit is reached, reading stops until an answer releases memory. If incomplete frames held all of it, no answer would
+ever come. Therefore:
 
-Rule 1: of those who have sent part of a frame, the ones who lack least are read from to its end: as many as together
-        lack no more than one largest request, and not while that much is whole and waits for its answer. So there is
-        always somebody who goes on, the bound is passed by no more than two largest requests, and who has sent much
-        and then stopped does not keep small requests of others waiting. Who has begun nothing is read from as well,
-        a little at a time: small requests are answered as always.
-Rule 2: who is read from while others wait must keep up. After a grace, his frame has to come at `SLOWEST_BYTES_PER_S`,
-        or the connection is closed, which gives back what it holds. Where nobody waits, anybody may be slow.
+Rule 1: of the senders of incomplete frames, those that lack least are read to the end of their frame: as many as
+        together lack no more than one largest request, and not while that much is complete and waits for its answer.
+        So one sender always goes on, the limit is exceeded by no more than two largest requests, and a sender that
+        stopped in the middle of much does not block the small requests of others. A sender that has begun nothing
+        is read as well, a little at a time: small requests are answered as always.
+Rule 2: a sender that is read while others wait must keep up. After a grace period its frame has to arrive at
+        `SLOWEST_BYTES_PER_S`, or the connection is closed and its memory released. Where none waits, any may be slow.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ CHOOSE_S = 0.01
 
 
 class Sender(Protocol):
-    """A connection, as far as it is regulated here."""
+    """A connection, as far as it is limited here."""
 
     @property
     def begun_bytes(self) -> int:
-        """Bytes that have come of a frame that is not whole."""
+        """Bytes received of an incomplete frame."""
 
     @property
     def missing_bytes(self) -> int:
@@ -44,7 +44,7 @@ class Sender(Protocol):
     def is_reading(self) -> bool: ...
 
     def regulate(self) -> None:
-        """Read or do not read, as the bounds say."""
+        """Read or pause reading, as the limits say."""
 
     def cut_off(self, fault: QanatError) -> None:
         """Close at once."""
@@ -52,30 +52,30 @@ class Sender(Protocol):
 
 @dataclass(slots=True)
 class ConnectionLimits:
-    """The bounds, and what is in use of them. Belongs to one event loop."""
+    """The limits, and how much of them is in use. Belongs to one event loop."""
 
     max_request_bytes: int
     max_unanswered: int
     max_inflight_bytes: int
     max_connection_bytes: int = 2**63
-    """Of one connection's unanswered requests."""
+    """Largest unanswered requests of one connection together."""
     max_unsent_bytes: int = 64 * 1024
-    """Of one connection's answers, before it is read from no more."""
+    """Largest unsent answers of one connection; reading stops above it."""
     make_room: Callable[[int], object] = bytearray
     grace_s: float = GRACE_S
     look_s: float = LOOK_S
     inflight_bytes: int = 0
     starved: dict[Sender, None] = field(default_factory=dict)
-    """Who is not read from because all together hold too much, longest waiting first."""
+    """Senders whose reading is paused because the limit is reached, longest waiting first."""
     rooms: FrameBuffers = field(init=False)
     _half_bytes: int = 0
-    """What is held of frames that are not whole."""
+    """Memory of incomplete frames."""
     _halves: dict[Sender, None] = field(default_factory=dict)
-    """Who has sent part of a frame, longest ago first."""
+    """Senders of incomplete frames, longest ago first."""
     _preferred: dict[Sender, int] = field(default_factory=dict)
-    """Who is read from all the same (rule 1), and how much was missing then."""
+    """Senders that are read all the same (rule 1), with what was missing when they were chosen."""
     _watched: dict[Sender, tuple[float, int]] = field(default_factory=dict)
-    """Since when somebody is read from while others wait, and how much of his frame had come by then."""
+    """Since when a sender is read while others wait, and how much of its frame had arrived by then."""
     _promised_bytes: int = 0
     _timer: asyncio.TimerHandle | None = None
     _choosing: asyncio.TimerHandle | None = None
@@ -88,7 +88,7 @@ class ConnectionLimits:
         return self.inflight_bytes >= self.max_inflight_bytes
 
     def release(self, count: int) -> None:
-        """Give bytes back, and let those who waited for them read again."""
+        """Release bytes; the senders that waited for them read again."""
         self.inflight_bytes -= count
         while self.starved and self.inflight_bytes < self.max_inflight_bytes:
             sender = next(iter(self.starved))
@@ -96,12 +96,12 @@ class ConnectionLimits:
             sender.regulate()
 
     def note_half(self, sender: Sender, before: int, held: int, *, is_another: bool) -> None:
-        """What a sender holds of a frame that is not whole has changed; `is_another` where it is the next frame."""
+        """Note that a sender's incomplete frame has grown or ended; `is_another` where it is the next frame."""
         self._half_bytes += held - before
         if is_another or not held:
             self._halves.pop(sender, None)
             self._watched.pop(sender, None)
-            self._take_back(sender)
+            self._end_preference(sender)
         if held:
             self._halves[sender] = None
         if held < before:
@@ -110,28 +110,28 @@ class ConnectionLimits:
             self.inflight_bytes += held - before
 
     def may_finish(self, sender: Sender) -> bool:
-        """Whether all that one sends is taken although there is no room: his frame takes no more, or by rule 1."""
+        """Whether a sender may finish its frame over the limit: it takes no more memory, or by rule 1."""
         return sender in self._halves and (sender in self._preferred or not sender.missing_bytes)
 
-    def may_go_on(self, sender: Sender) -> bool:
-        """Whether one is read from although there is no room."""
+    def may_read(self, sender: Sender) -> bool:
+        """Whether a sender is read over the limit."""
         return self.may_finish(sender) or (sender not in self._halves and self._is_held_by_halves)
 
     @property
     def _is_held_by_halves(self) -> bool:
-        """Whether what is whole is little, so that room does not come by waiting for answers."""
+        """Whether incomplete frames hold nearly all of it, so that answers will not release much."""
         return self.inflight_bytes - self._half_bytes < min(self.max_request_bytes, self.max_inflight_bytes // 2)
 
     def starve(self, sender: Sender) -> None:
-        """One would read and may not."""
+        """Pause a sender that would read."""
         self.starved[sender] = None
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self.look_s, self._look)
+            self._timer = asyncio.get_running_loop().call_later(self.look_s, self._check_senders)
         if sender in self._halves and self._is_held_by_halves:
             self._prefer(sender)
 
     def _prefer(self, sender: Sender) -> bool:
-        """Let one go on to the end of his frame, if that is not too much (rule 1)."""
+        """Let a sender go on to the end of its frame, if that is not too much (rule 1)."""
         missing = sender.missing_bytes
         if self._preferred and self._promised_bytes + missing > self.max_request_bytes:
             return False
@@ -141,8 +141,8 @@ class ConnectionLimits:
         sender.regulate()
         return True
 
-    def _take_back(self, sender: Sender) -> None:
-        """One who was preferred is done, or gone: others may be, a little later and all at once."""
+    def _end_preference(self, sender: Sender) -> None:
+        """End the preference of a sender that is done or gone; the next are chosen a little later, all at once."""
         if sender not in self._preferred:
             return
         self._promised_bytes -= self._preferred.pop(sender)
@@ -161,18 +161,18 @@ class ConnectionLimits:
                 return
 
     def forget(self, sender: Sender, held: int) -> None:
-        """A connection is gone, and with it all that it held; of halves it has told before."""
+        """Forget a closed connection and release what it held; its incomplete frame is noted before."""
         self.starved.pop(sender, None)
         self.release(held)
 
-    def _look(self) -> None:
-        """Close who keeps others waiting (rule 2)."""
+    def _check_senders(self) -> None:
+        """Close senders that are too slow while others wait (rule 2)."""
         self._timer = None
         loop = asyncio.get_running_loop()
         if not self.starved:
             self._watched.clear()
             return
-        self._timer = loop.call_later(self.look_s, self._look)
+        self._timer = loop.call_later(self.look_s, self._check_senders)
         self._choose()
         for sender in list(self._halves):
             if not sender.is_reading:

@@ -1,11 +1,11 @@
-"""From a frame to its answer: which API, which version, who handles it, how the answer is written.
+"""Dispatch: from a frame to its API, version and handler, and from the response to the answer.
 
-An API or a version that is not served closes the connection, as Kafka does.
-`ApiVersions` alone is answered in any version, so that a newer client can learn
-what to speak (KIP-511). Every request is counted and timed here (`telemetry`).
+An API or a version that is not served closes the connection, as in Kafka. `ApiVersions` alone is answered in any
+version, so that a newer client learns which versions to use (KIP-511). Every request is counted and timed here
+(`telemetry`).
 
-A request of very many rows, and an answer that took its handler more than one piece of work
-(`broker.runtime.cooperative_yield`), are read and written beside the loop.
+A worker decodes a request of very many rows, and encodes the response of a handler that yielded
+(`broker.runtime.cooperative_yield`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from qanat.log.runtime.sync_future import SyncFuture
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import MalformedMessageError, TooManyElementsError
 from qanat.servers.kafka.codec_worker import ON_LOOP_UNITS, CodecWorker
-from qanat.servers.kafka.connection import Answer, KafkaConnection, Later, Outcome, Parked
+from qanat.servers.kafka.connection import Answer, DeferredAnswer, KafkaConnection, Outcome, Parked
 from qanat.servers.kafka.fast_dispatch import FastDispatch
 from qanat.servers.kafka.fetch_fast_path import FetchFastPath
 from qanat.servers.kafka.produce_fast_path import ProduceFastPath
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from qanat.broker.broker import Broker
 
 
-class Asked(NamedTuple):
-    """A request on its way to its answer, with where it is counted."""
+class PendingRequest(NamedTuple):
+    """A request that is not answered yet, with its counters."""
 
     served: ServedApi
     header: RequestHeader
@@ -47,12 +47,8 @@ class Asked(NamedTuple):
     context: RequestContext
 
 
-Interceptor = Callable[[ServedApi, Any, RequestContext], Any]
-"""Answers in a handler's place, in any of a handler's ways; it may call the handler."""
-
-
 _WAITS_BY_DESIGN = (ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
-"""APIs whose answer may take as long as the client allows: a long wait says nothing."""
+"""APIs whose answer may take as long as the client allows: a long wait is not slow."""
 
 
 class Dispatcher(FastDispatch):
@@ -62,20 +58,20 @@ class Dispatcher(FastDispatch):
         self._broker = broker
         self.counters = ListenerCounters(SERVED)
         produce_fast_path = ProduceFastPath(broker, self.counters.by_api[ApiKey.PRODUCE])
-        fetch_fast_path = FetchFastPath(broker, self.counters.by_api[ApiKey.FETCH], self._handle_anew)
+        fetch_fast_path = FetchFastPath(broker, self.counters.by_api[ApiKey.FETCH], self._handle_ordinary)
         super().__init__(broker.runtime, produce_fast_path, fetch_fast_path)
-        self._tell_slow = RateLimitedEvent("slow request")
+        self._log_slow = RateLimitedEvent("slow request")
         self.codec_worker = CodecWorker()
 
     def close(self) -> None:
-        """Nothing more will be asked."""
+        """End the worker and the timers; no frame comes after this."""
         self.codec_worker.close()
         self._produce_fast_path.close()
 
-    def _handle_anew(self, frame: memoryview, connection: KafkaConnection) -> Answer | Parked | Later:
-        """What could not be answered the short way after all."""
+    def _handle_ordinary(self, frame: memoryview, connection: KafkaConnection) -> Answer | Parked | DeferredAnswer:
+        """Handle a request that the fast path of Fetch parked and cannot answer."""
         outcome = self._handle(frame, connection, perf_counter())
-        assert not isinstance(outcome, Coroutine), "nothing behind it waits for a lone request"
+        assert not isinstance(outcome, Coroutine), "a single Fetch never holds the requests behind it"
         return outcome
 
     def _handle(self, frame: memoryview, connection: KafkaConnection, began: float) -> Outcome:
@@ -93,145 +89,147 @@ class Dispatcher(FastDispatch):
         try:
             request = codec.read_request(frame, header.api_version, header.body_position, ON_LOOP_UNITS)
         except TooManyElementsError:
-            return self._after_reading(frame, Asked(served, header, connection, counters, began, context))
+            return self._after_reading(frame, PendingRequest(served, header, connection, counters, began, context))
         if self.interceptor is None:
             response = served.handle(request, context)
         else:
             response = self.interceptor(served, request, context)
         if not (isinstance(response, Struct) or response is None):
-            return self._later(response, Asked(served, header, connection, counters, began, context))
+            return self._deferred(response, PendingRequest(served, header, connection, counters, began, context))
         answer = _encoded(response, served, header, counters)
         elapsed_s = perf_counter() - began
         counters.loop_s += elapsed_s
         counters.duration_s.observe(elapsed_s)
         if elapsed_s * 1000 >= self._broker.settings.slow_request_ms:
-            self._note_slow(Asked(served, header, connection, counters, began, context), elapsed_s)
+            self._note_slow(PendingRequest(served, header, connection, counters, began, context), elapsed_s)
         return answer
 
-    def _later(self, response: Any, asked: Asked) -> Outcome:
-        """What is not answered at once: parked, or to be waited for by the requests behind it."""
+    def _deferred(self, response: Any, pending: PendingRequest) -> Outcome:
+        """The outcome of a handler that did not answer at once: parked, or held before the requests behind it."""
         if isinstance(response, SyncFuture):
-            asked.counters.loop_s += perf_counter() - asked.began
-            return _Promptly(self._answer, response, asked)
+            pending.counters.loop_s += perf_counter() - pending.began
+            return _SyncAnswer(self._answer, response, pending)
         if isinstance(response, asyncio.Future):
-            asked.counters.loop_s += perf_counter() - asked.began
-            return self._when_done(response, asked)
-        assert isinstance(response, Coroutine), f"{asked.served.api.name} is not answered by {response!r}"
-        return self._after(response, asked)
+            pending.counters.loop_s += perf_counter() - pending.began
+            return self._when_done(response, pending)
+        assert isinstance(response, Coroutine), f"{pending.served.api.name} is not answered by {response!r}"
+        return self._after(response, pending)
 
-    def _answer(self, response: Any, asked: Asked) -> Answer:
-        """The response to what had to wait, as it is sent."""
-        answer = _encoded(response, asked.served, asked.header, asked.counters)
-        self._note_answered(asked)
+    def _answer(self, response: Any, pending: PendingRequest) -> Answer:
+        """Encode the response to a request that had to wait."""
+        answer = _encoded(response, pending.served, pending.header, pending.counters)
+        self._note_answered(pending)
         return answer
 
-    def _note_answered(self, asked: Asked) -> None:
-        elapsed_s = perf_counter() - asked.began
-        asked.counters.duration_s.observe(elapsed_s)
+    def _note_answered(self, pending: PendingRequest) -> None:
+        elapsed_s = perf_counter() - pending.began
+        pending.counters.duration_s.observe(elapsed_s)
         if elapsed_s * 1000 >= self._broker.settings.slow_request_ms:
-            self._note_slow(asked, elapsed_s)
+            self._note_slow(pending, elapsed_s)
 
-    def _note_slow(self, asked: Asked, elapsed_s: float) -> None:
-        if asked.served.key not in _WAITS_BY_DESIGN:
-            client, peer = asked.header.client_id or "", asked.connection.peer
+    def _note_slow(self, pending: PendingRequest, elapsed_s: float) -> None:
+        if pending.served.key not in _WAITS_BY_DESIGN:
+            client, peer = pending.header.client_id or "", pending.connection.peer
             took_ms = round(elapsed_s * 1000)
-            self._tell_slow(api=asked.served.api.name, took_ms=took_ms, client=client, peer=peer)
+            self._log_slow(api=pending.served.api.name, took_ms=took_ms, client=client, peer=peer)
 
-    def _when_done(self, response: asyncio.Future[Any], asked: Asked) -> Parked:
-        """A future of the answer, from a future of the response."""
+    def _when_done(self, response: asyncio.Future[Any], pending: PendingRequest) -> Parked:
+        """A future of the answer from a future of the response."""
         answer: Parked = asyncio.get_running_loop().create_future()
-        asked.counters.parked += 1
+        pending.counters.parked += 1
 
         def pass_on(done: asyncio.Future[Any]) -> None:
-            asked.counters.parked -= 1
+            pending.counters.parked -= 1
             if answer.done():
                 return
             if done.cancelled():
                 answer.cancel()
             elif (fault := done.exception()) is not None:
                 answer.set_exception(fault)
-            elif asked.context.is_long:
-                written = self._broker.park(self._answer_beside(done.result(), asked))
-                written.add_done_callback(lambda task: _hand_over(task, answer))
+            elif pending.context.is_long:
+                written = self._broker.park(self._answer_in_worker(done.result(), pending))
+                written.add_done_callback(lambda task: _copy_outcome(task, answer))
             else:
-                answer.set_result(self._answer(done.result(), asked))
+                answer.set_result(self._answer(done.result(), pending))
 
         response.add_done_callback(pass_on)
         return answer
 
-    async def _after_reading(self, frame: memoryview, asked: Asked) -> Answer | Parked:
-        """Read beside the loop, with the requests behind it waiting; whatever handles it sees that it is long."""
-        request = await self.codec_worker.read(asked.served, asked.header, frame)
-        await asked.context.yielder.yield_now()
+    async def _after_reading(self, frame: memoryview, pending: PendingRequest) -> Answer | Parked:
+        """Decode in a worker while the requests behind it wait; the handler sees that the request is long."""
+        request = await self.codec_worker.read(pending.served, pending.header, frame)
+        await pending.context.yielder.yield_now()
         if self.interceptor is None:
-            response = asked.served.handle(request, asked.context)
+            response = pending.served.handle(request, pending.context)
         else:
-            response = self.interceptor(asked.served, request, asked.context)
+            response = self.interceptor(pending.served, request, pending.context)
         if isinstance(response, asyncio.Future):
-            return self._when_done(response, asked)
+            return self._when_done(response, pending)
         if isinstance(response, Coroutine):
-            return await self._after(response, asked)
-        return await self._answer_beside(response, asked)
+            return await self._after(response, pending)
+        return await self._answer_in_worker(response, pending)
 
-    async def _answer_beside(self, response: Any, asked: Asked) -> Answer:
-        """The same as `_answer`, for what is long."""
+    async def _answer_in_worker(self, response: Any, pending: PendingRequest) -> Answer:
+        """`_answer` for a long response: a worker encodes it."""
         if response is None:
-            return self._answer(None, asked)
-        answer, errors = await self.codec_worker.write(response, asked.served, asked.header)
-        counters = asked.counters
+            return self._answer(None, pending)
+        answer, errors = await self.codec_worker.write(response, pending.served, pending.header)
+        counters = pending.counters
         for code, count in errors.items():
             counters.errors[code] = counters.errors.get(code, 0) + count
         counters.response_bytes += sum(map(len, answer))
-        self._note_answered(asked)
+        self._note_answered(pending)
         return answer
 
-    async def _after(self, response: Coroutine[Any, Any, Any], asked: Asked) -> Answer | Parked:
-        """Wait, with the requests behind it waiting too; what comes out may still be parked."""
-        asked.counters.parked += 1
+    async def _after(self, response: Coroutine[Any, Any, Any], pending: PendingRequest) -> Answer | Parked:
+        """Await a response while the requests behind it wait; its result may still be parked."""
+        pending.counters.parked += 1
         try:
             result = await response
         finally:
-            asked.counters.parked -= 1
+            pending.counters.parked -= 1
         if isinstance(result, asyncio.Future):
-            return self._when_done(result, asked)
-        if asked.context.is_long:
-            return await self._answer_beside(result, asked)
-        return self._answer(result, asked)
+            return self._when_done(result, pending)
+        if pending.context.is_long:
+            return await self._answer_in_worker(result, pending)
+        return self._answer(result, pending)
 
 
-class _Promptly(Later):
-    """The answer to a response that is told of in the turn in which it is there."""
+class _SyncAnswer(DeferredAnswer):
+    """The answer to a `SyncFuture`: sent in the turn of the loop in which the response is there."""
 
-    __slots__ = ("_answer", "_asked", "_response", "_send")
+    __slots__ = ("_answer", "_pending", "_response", "_send")
 
-    def __init__(self, answer: Callable[[Any, Asked], Answer], response: SyncFuture[Any], asked: Asked) -> None:
+    def __init__(
+        self, answer: Callable[[Any, PendingRequest], Answer], response: SyncFuture[Any], pending: PendingRequest
+    ) -> None:
         self._answer = answer
-        self._asked = asked
+        self._pending = pending
         self._response: SyncFuture[Any] | None = response
 
     def then(self, send: Callable[[Answer], None]) -> None:
         response, self._response = self._response, None
-        assert response is not None, "asked for once"
+        assert response is not None, "then is called once"
         self._send = send
-        self._asked.counters.parked += 1
+        self._pending.counters.parked += 1
         response.sync_callback = self._done
 
     def _done(self, response: SyncFuture[Any]) -> None:
-        asked = self._asked
-        asked.counters.parked -= 1
+        pending = self._pending
+        pending.counters.parked -= 1
         if response.cancelled():
-            return  # The client is gone, or the broker goes.
+            return  # The client disconnected, or the broker stops.
         fault = response.exception()
         if fault is None:
             try:
-                self._send(self._answer(response.result(), asked))
+                self._send(self._answer(response.result(), pending))
                 return
             except Exception as bug:  # noqa: BLE001 - a bug ends this connection, not the broker
                 fault = bug
-        asked.connection.cut_off(fault)
+        pending.connection.cut_off(fault)
 
 
-def _hand_over(done: asyncio.Future[Answer], answer: Parked) -> None:
+def _copy_outcome(done: asyncio.Future[Answer], answer: Parked) -> None:
     if answer.done():
         return
     if done.cancelled():

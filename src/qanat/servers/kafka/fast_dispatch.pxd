@@ -1,4 +1,4 @@
-# The C types of short_ways.py, for Cython; nothing here changes what the code means.
+# The C types of fast_dispatch.py, for Cython; nothing here changes what the code means.
 cimport cython
 from qanat.log.runtime.append_fast_path cimport AppendFastPath
 from qanat.servers.kafka.produce_fast_path cimport ProduceFastPath

@@ -1,4 +1,4 @@
-# The C types of lone_answers.py, for Cython; nothing here changes what the code means.
+# The C types of fast_replies.py, for Cython; nothing here changes what the code means.
 cimport cython
 from qanat.wire.frames cimport FrameReader
 
@@ -10,4 +10,4 @@ cdef class FastReplies:
     cpdef get_buffer(self, sizehint)
     @cython.locals(frames=list, held=cython.longlong, is_idle=bint)
     cpdef buffer_updated(self, long long nbytes)
-    cdef _answer_alone(self, frame)
+    cdef _answer_single(self, frame)

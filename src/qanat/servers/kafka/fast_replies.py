@@ -1,7 +1,8 @@
 # cython: language_level=3, annotation_typing=False
-"""The way of a client that waits for each answer: one frame in a read, nothing else in hand, an answer at once.
+"""The fast path of a connection: one frame in a read, nothing outstanding, answered at once.
 
-`KafkaConnection` is made on this, and does whatever is not so. Compiled and interpreted like `log.append_state`.
+A client that waits for each answer takes it with every request. `KafkaConnection` extends it and does everything else.
+Compiled and interpreted like `log.append_state`.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
     from qanat.servers.kafka.connection_limits import ConnectionLimits
 
 TRICKLE_BYTES = 4096
-"""What is still taken of one who could not be stopped before the bound was reached."""
+"""Most bytes read from a client that could not be paused before the limit was reached."""
 
 
 class FastReplies:
-    """Receives frames, and answers one that is alone."""
+    """Receives frames, and answers a single one."""
 
     def __init__(self, handle: Callable[[memoryview, Any], Any], limits: ConnectionLimits) -> None:
         self._handle = handle
@@ -31,14 +32,14 @@ class FastReplies:
         self._frames = FrameReader(limits.max_request_bytes, limits.rooms)
         self._transport: asyncio.Transport | None = None
         self._begun_bytes = 0
-        """Memory of a frame that is not whole, as it was told to the limits."""
+        """Memory of an incomplete frame, as noted in the limits."""
         self._unanswered_bytes = 0
         self._can_write = True
 
     def get_buffer(self, sizehint: int) -> memoryview:
         buffer = self._frames.buffer()
         limits = self._limits
-        if limits.inflight_bytes >= limits.max_inflight_bytes and self._is_held_back():
+        if limits.inflight_bytes >= limits.max_inflight_bytes and self._is_limited():
             return buffer[:TRICKLE_BYTES]
         return buffer
 
@@ -49,17 +50,17 @@ class FastReplies:
             self._abort(fault)
             return
         held = self._frames.held_bytes
-        # Whether nothing of what came before is still in hand.
+        # No earlier request is outstanding.
         is_idle = not self._unanswered_bytes and not self._begun_bytes and self._can_write
         limits = self._limits
         is_full = limits.inflight_bytes >= limits.max_inflight_bytes
         if is_idle and not held and len(frames) == 1 and self._transport is not None and not is_full:
-            self._answer_alone(frames[0])
+            self._answer_single(frames[0])
         else:
             self._received(frames, held)
 
-    def _answer_alone(self, frame: memoryview) -> None:
-        """What is answered at once is never counted as waiting."""
+    def _answer_single(self, frame: memoryview) -> None:
+        """Answer a single frame; one that is answered at once never counts as unanswered."""
         try:
             outcome = self._handle(frame, self)
         except Exception as fault:  # noqa: BLE001 - a bug ends this connection, not the broker
@@ -69,20 +70,20 @@ class FastReplies:
             if self._transport is not None:
                 self._transport.writelines(outcome)
         else:
-            self._keep_waiting(frame, outcome)
+            self._defer(frame, outcome)
 
-    def _is_held_back(self) -> bool:
-        """Whether little is taken of this one, where all together hold too much."""
+    def _is_limited(self) -> bool:
+        """Whether to read little from this client while the limit is reached."""
         raise NotImplementedError
 
     def _received(self, frames: list[memoryview], held: int) -> None:
-        """Frames that are not alone, or none at all; `held` bytes are of one that is not whole."""
+        """Take in several frames, or none; `held` bytes are of an incomplete one."""
         raise NotImplementedError
 
-    def _keep_waiting(self, frame: memoryview, outcome: Any) -> None:
-        """A frame that was alone is not answered at once."""
+    def _defer(self, frame: memoryview, outcome: Any) -> None:
+        """Keep a place for the answer to a single frame, which comes later."""
         raise NotImplementedError
 
     def _abort(self, fault: BaseException) -> None:
-        """Close at once: after this, nothing that the client sends can be understood or trusted."""
+        """Close at once: what the client sends after this can be neither decoded nor trusted."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""The listening socket of the Kafka door: accepts, counts and closes connections."""
+"""The Kafka listener: accepts, counts and closes connections on one address."""
 
 from __future__ import annotations
 
@@ -9,47 +9,47 @@ from typing import TYPE_CHECKING
 from qanat.broker.broker import Broker
 from qanat.model.errors import AddressInUseError
 from qanat.model.ordered_set import OrderedSet
-from qanat.servers.kafka.connection import KafkaConnection, untouched
+from qanat.servers.kafka.connection import KafkaConnection, lazy_buffer
 from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.dispatch import Dispatcher
 from qanat.telemetry.events import RateLimitedEvent
 
 if TYPE_CHECKING:
-    from qanat.servers.kafka.listener_security import ListenerSecurity
+    from qanat.servers.listener_security import ListenerSecurity
 
 OnFault = Callable[[KafkaConnection, BaseException], None]
 
 
 class KafkaListener:
-    """Serves one address: `bind` claims it, `serve` begins to answer, `close` ends both."""
+    """Serves one address: `bind` claims it, `serve` starts to answer, `close` ends both."""
 
     def __init__(
         self,
         broker: Broker,
         on_fault: OnFault,
-        gate: ListenerSecurity | None = None,
+        security: ListenerSecurity | None = None,
         *,
         inter_broker_port: int | None = None,
     ) -> None:
-        """With `inter_broker_port`, a listener for the other brokers of the cluster."""
+        """With `inter_broker_port`, it is the inter-broker listener."""
         settings = broker.settings
         self._wanted_port = settings.port if inter_broker_port is None else inter_broker_port
         self._is_inter_broker = inter_broker_port is not None
         self._broker = broker
         self.dispatcher = Dispatcher(broker)
         self.counters = self.dispatcher.counters
-        self._gate = gate
-        if gate is not None and gate.authorizer is not None:
-            self.dispatcher.interceptor = gate.ask
+        self._security = security
+        if security is not None and security.authorizer is not None:
+            self.dispatcher.interceptor = security.handle
         self._on_fault = on_fault
-        self._tell_refused = RateLimitedEvent("connection refused: too many")
+        self._log_refused = RateLimitedEvent("connection refused: too many")
         self._limits = ConnectionLimits(
             settings.socket_request_max_bytes,
             settings.max_unanswered_requests,
             settings.queued_max_request_bytes,
             settings.max_unanswered_bytes,
             settings.max_unsent_bytes,
-            untouched,
+            lazy_buffer,
         )
         self._connections: OrderedSet[KafkaConnection] = OrderedSet()
         self._server: asyncio.Server | None = None
@@ -65,16 +65,16 @@ class KafkaListener:
 
     @property
     def inflight_bytes(self) -> int:
-        """Request bytes that are not answered yet, of requests that have only begun to come as well."""
+        """Bytes of unanswered requests, incomplete ones included."""
         return self._limits.inflight_bytes
 
     @property
     def paused_count(self) -> int:
-        """Connections that are not read from because all together hold too much."""
+        """Connections whose reading is paused because all together hold too much."""
         return len(self._limits.starved)
 
     async def bind(self) -> None:
-        """Claim the address, so that its port is known; nobody is answered yet."""
+        """Claim the address, so that its port is known; no client is answered yet."""
         settings = self._broker.settings
         loop = asyncio.get_running_loop()
         try:
@@ -96,12 +96,12 @@ class KafkaListener:
         connection.is_inter_broker = self._is_inter_broker
         self._connections.add(connection)
         self.counters.accepted += 1
-        if self._gate is not None:
-            connection.conversation = self._gate.begin()
+        if self._security is not None:
+            connection.conversation = self._security.begin_authentication()
             connection.on_refused = self._count_refusal
         if len(self._connections) > self._broker.settings.max_connections:
             self.counters.refused += 1
-            self._tell_refused(limit=self._broker.settings.max_connections, setting="max.connections")
+            self._log_refused(limit=self._broker.settings.max_connections, setting="max.connections")
             connection.is_refused = True
         return connection
 
@@ -116,7 +116,7 @@ class KafkaListener:
         self._connections.discard(connection)
 
     async def close(self) -> None:
-        """Stop accepting, then close what is open."""
+        """Stop accepting, then close the open connections."""
         if self._server is not None:
             self._server.close()
         for connection in list(self._connections):

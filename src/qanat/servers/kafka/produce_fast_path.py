@@ -1,9 +1,9 @@
 # cython: language_level=3, annotation_typing=False
-"""Produce (0), the short way: one batch for one partition, which nearly every small request is.
+"""The fast path of Produce (0): one batch for one partition, as nearly every small request is.
 
-The same as `produce`, with nothing made that this one does not need. Whatever is not as usual (what that is,
-`wire.kafka.lone_produce` says), must wait for the disk before it can be appended, or is refused, goes the long way from
-the start: a refusal changes nothing, so that it is refused again there, in words.
+It answers as `api.records.produce` does and makes nothing that this request does not need. A request that is not of
+this form (`wire.kafka.fast_produce`), that must wait for the disk before it is appended, or that is refused, takes the
+ordinary path from the start: a refusal changes nothing, so the ordinary path refuses it again, with its message.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from time import perf_counter
 from typing import Final, NamedTuple
 
 from qanat.api.records.ack_timeouts import AckTimeouts
-from qanat.api.records.leader_hints import name_leaders
+from qanat.api.records.leader_hints import add_leader_hints
 from qanat.broker.broker import Broker
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.replicas.partition_end import Written
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
-from qanat.servers.kafka.connection import Answer, Later, Outcome
+from qanat.servers.kafka.connection import Answer, DeferredAnswer, Outcome
 from qanat.telemetry.listener_counters import ApiCounters
 from qanat.wire.batch_header import CRC_FROM
 from qanat.wire.crc import crc32c
+from qanat.wire.kafka.fast_produce import FastProduce, read_fast_produce, write_fast_produce
 from qanat.wire.kafka.headers import frame_response
-from qanat.wire.kafka.lone_produce import FastProduce, read_fast_produce, write_fast_produce
 from qanat.wire.kafka.messages.produce import (
     PartitionProduceResponse,
     ProduceResponse,
@@ -35,22 +35,22 @@ from qanat.wire.kafka.messages.produce import (
 )
 from qanat.wire.kafka.registry import ApiKey
 
-ALL, NONE = -1, 0
+ALL, NONE = -1, 0  # C constants, the same as in `api.records.append`.
 PLAIN_BYTES = 16 * 1024
-"""In larger batches nobody feels the few steps less; their checksum is taken once, by whoever admits them."""
+"""Larger batches gain nothing from this: admission computes their checksum once."""
 
 
-class SlowPath(Enum):
-    """Said of a request that is not taken here: nothing has happened yet."""
+class OrdinaryPath(Enum):
+    """The request takes the ordinary path: nothing has happened yet."""
 
-    LONG_WAY = 0
-
-
-LONG_WAY: Final = SlowPath.LONG_WAY
+    ORDINARY_PATH = 0
 
 
-class Taken(NamedTuple):
-    """A request whose batch is in its log, and not yet on disk."""
+ORDINARY_PATH: Final = OrdinaryPath.ORDINARY_PATH
+
+
+class AppendedRequest(NamedTuple):
+    """A request whose batch is in the log and not yet durable."""
 
     request: FastProduce
     partition: Partition
@@ -58,26 +58,26 @@ class Taken(NamedTuple):
 
 
 class ProduceFastPath:
-    """Takes lone requests of all connections of one listener."""
+    """Handles single-batch requests of all connections of one listener."""
 
     def __init__(self, broker: Broker, counters: ApiCounters) -> None:
         self._broker = broker
         self._writable = broker.local_replicas.writable
         self._counters = counters
-        self._patience = AckTimeouts()
+        self._ack_timeouts = AckTimeouts()
 
     def close(self) -> None:
-        self._patience.close()
+        self._ack_timeouts.close()
 
-    def take(self, frame: memoryview, began: float) -> Outcome | SlowPath:
-        """Append the batch of a lone request; what it is answered with, now or once its batch is on disk."""
+    def try_handle(self, frame: memoryview, began: float) -> Outcome | OrdinaryPath:
+        """Append the batch of a request; its answer, at once or when the batch is durable."""
         request = read_fast_produce(frame)
         if request is None:
-            return LONG_WAY
+            return ORDINARY_PATH
         partition = self._writable.get((request.name.decode(), request.index))
         acks = request.acks
         if partition is None or (acks == ALL and partition.leader is not None and partition.lacks_replicas):
-            return LONG_WAY
+            return ORDINARY_PATH
         batch = frame[request.start : request.end]
         try:
             if is_plain(request, batch):
@@ -85,9 +85,9 @@ class ProduceFastPath:
             else:
                 written = partition.append_now(batch)
         except QanatError:
-            return LONG_WAY
+            return ORDINARY_PATH
         if written is None:
-            return LONG_WAY
+            return ORDINARY_PATH
         counters = self._counters
         counters.requests += 1
         counters.request_bytes += len(frame)
@@ -97,7 +97,9 @@ class ProduceFastPath:
         elif acks == ALL and written.durable is not None:
             counters.parked += 1
             counters.loop_s += perf_counter() - began
-            return _OnceDurable(Taken(request, partition, written), counters, began, self._patience, self._broker)
+            return _DurableAnswer(
+                AppendedRequest(request, partition, written), counters, began, self._ack_timeouts, self._broker
+            )
         else:
             answer = write_fast_produce(
                 request, written.base_offset, written.append_time_ms, partition.log.log_start_offset
@@ -111,7 +113,7 @@ class ProduceFastPath:
 
 
 def is_plain(request: FastProduce, batch: memoryview) -> bool:
-    """Whether a batch may be appended by what its request says of it."""
+    """Whether a batch may be appended by what `wire.kafka.fast_produce` found in its header."""
     return (
         request.record_count > 0
         and len(batch) <= PLAIN_BYTES
@@ -120,24 +122,24 @@ def is_plain(request: FastProduce, batch: memoryview) -> bool:
     )
 
 
-class _OnceDurable(Later):
-    """An answer that waits for the disk, as long as the client is willing to."""
+class _DurableAnswer(DeferredAnswer):
+    """An answer that waits for durability, at most for the request's timeout."""
 
-    __slots__ = ("_began", "_broker", "_counters", "_patience", "_send", "_taken")
+    __slots__ = ("_ack_timeouts", "_appended", "_began", "_broker", "_counters", "_send")
 
     def __init__(
-        self, taken: Taken, counters: ApiCounters, began: float, patience: AckTimeouts, broker: Broker
+        self, appended: AppendedRequest, counters: ApiCounters, began: float, ack_timeouts: AckTimeouts, broker: Broker
     ) -> None:
         self._broker = broker
-        self._taken = taken
+        self._appended = appended
         self._counters = counters
         self._began = began
-        self._patience = patience
+        self._ack_timeouts = ack_timeouts
 
     def then(self, send: Callable[[Answer], None]) -> None:
         self._send: Callable[[Answer], None] | None = send
-        self._patience.begin(self, max(self._taken.request.timeout_ms, 0) / 1000)
-        durable = self._taken.written.durable
+        self._ack_timeouts.begin(self, max(self._appended.request.timeout_ms, 0) / 1000)
+        durable = self._appended.written.durable
         assert durable is not None
         durable.sync_callback = self._done
 
@@ -145,7 +147,7 @@ class _OnceDurable(Later):
         if durable.cancelled():
             self._refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker is stopping")
         elif (fault := durable.exception()) is None:
-            request, partition, written = self._taken
+            request, partition, written = self._appended
             start = partition.log.log_start_offset
             self._answer(write_fast_produce(request, written.base_offset, written.append_time_ms, start))
         elif isinstance(fault, QanatError):
@@ -159,7 +161,7 @@ class _OnceDurable(Later):
     def _refuse(self, code: ErrorCode, message: str) -> None:
         if self._send is None:
             return
-        request, partition, written = self._taken
+        request, partition, written = self._appended
         self._counters.errors[code] = self._counters.errors.get(code, 0) + 1
         part = PartitionProduceResponse(
             request.index,
@@ -170,7 +172,7 @@ class _OnceDurable(Later):
             error_message=message,
         )
         response = ProduceResponse([TopicProduceResponse(request.name.decode(), partition_responses=[part])])
-        name_leaders(response, self._broker)
+        add_leader_hints(response, self._broker)
         body = write_response(response, request.version)
         chunks = frame_response(ApiKey.PRODUCE, request.version, request.correlation_id, body)
         self._answer(b"".join(chunks))
@@ -179,7 +181,7 @@ class _OnceDurable(Later):
         send, self._send = self._send, None
         if send is None:
             return
-        self._patience.end(self)
+        self._ack_timeouts.end(self)
         counters = self._counters
         counters.parked -= 1
         counters.response_bytes += len(answer)

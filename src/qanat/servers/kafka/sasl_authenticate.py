@@ -1,20 +1,26 @@
-"""SaslAuthenticate (36): one token of an authentication, and what the mechanism has to say to it.
+"""SaslAuthenticate (36): one token of an authentication, and the mechanism's answer.
 
-v1   session lifetime (none: who is authenticated stays so)    v2   flexible
+v1   session lifetime (none: an authenticated client stays so)    v2   flexible
 
-A client that is refused is told so after a moment, without the reason, and the connection is closed.
+A refused client is answered after a moment, without the reason, and the connection is closed.
 """
 
 from __future__ import annotations
 
 import asyncio
 
+from qanat.api.authorization import GRANTED, AccessCheck, Verdict
 from qanat.api.request_context import RequestContext
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authentication import Refused
 from qanat.servers.kafka import unauthenticated
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.wire.kafka.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+
+
+def authorize(request: SaslAuthenticateRequest, access: AccessCheck) -> Verdict:
+    """Allowed for every client."""
+    return GRANTED
 
 
 def handle(request: SaslAuthenticateRequest, context: RequestContext) -> object:

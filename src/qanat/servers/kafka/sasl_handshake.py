@@ -1,17 +1,23 @@
-"""SaslHandshake (17): which mechanism a client wants to authenticate with.
+"""SaslHandshake (17): the mechanism that a client wants to authenticate with.
 
 v0   tokens follow in frames of their own    v1   tokens follow in SaslAuthenticate
 
-A mechanism that is not offered is refused with those that are. On a listener that asks for no authentication, and after
-it, the answer is Kafka's: ILLEGAL_SASL_STATE.
+An unknown mechanism is refused with the list of known ones. On a listener without authentication, and after it, the
+answer is Kafka's: ILLEGAL_SASL_STATE.
 """
 
 from __future__ import annotations
 
+from qanat.api.authorization import GRANTED, AccessCheck, Verdict
 from qanat.api.request_context import RequestContext
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.wire.kafka.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+
+def authorize(request: SaslHandshakeRequest, access: AccessCheck) -> Verdict:
+    """Allowed for every client."""
+    return GRANTED
 
 
 def handle(request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:

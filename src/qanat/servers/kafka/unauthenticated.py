@@ -1,7 +1,7 @@
-"""Strangers: what may come over a connection before its client is authenticated.
+"""Frames of a client before it is authenticated.
 
 ApiVersions, SaslHandshake and SaslAuthenticate, in that order; or, after SaslHandshake v0, bare tokens in frames of
-their own. Anything else ends the connection. What a client said wrong is told to the log, not to the client.
+their own. Any other frame closes the connection. The log gets the reason, the client does not.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from qanat.wire.kafka.registry import ApiKey
 
 FAILED = "Authentication failed: invalid credentials"
 REFUSAL_DELAY_S = 0.1
-"""How long a refused client waits for its answer, as in Kafka: guessing is slow."""
+"""How long a refused client waits for its answer, as in Kafka: it slows guessing."""
 
 _ALLOWED = {
     Stage.UNAUTHENTICATED: (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE),
     Stage.IN_REQUESTS: (ApiKey.SASL_AUTHENTICATE,),
 }
-_tell_refused = RateLimitedEvent("authentication failed")
+_log_refused = RateLimitedEvent("authentication failed")
 
 
 def admit(frame: memoryview, connection: KafkaConnection) -> Answer:
-    """None where a stranger's frame may be handled as a request; the answer to a bare token; raises otherwise."""
+    """None where the frame may be handled as a request; the answer to a bare token; raises otherwise."""
     conversation = connection.conversation
-    assert conversation is not None, "only strangers are admitted"
+    assert conversation is not None, "the client is not authenticated"
     if conversation.stage is Stage.BARE:
         return _answer_bare(bytes(frame), connection)
     key = read_request_header(frame).api_key
     if key not in _ALLOWED.get(conversation.stage, ()):
-        raise MalformedMessageError(f"API {key} was asked for before authentication")
+        raise MalformedMessageError(f"API {key} was requested before authentication")
     return None
 
 
 def step(token: bytes, connection: KafkaConnection) -> Step:
-    """Take a token, and remember what came of it."""
+    """Take a token, and keep its outcome in the connection."""
     conversation = connection.conversation
     assert conversation is not None
     outcome = conversation.step(token)
@@ -50,12 +50,12 @@ def step(token: bytes, connection: KafkaConnection) -> Step:
         connection.conversation = None
     elif isinstance(outcome, Refused):
         connection.on_refused()
-        _tell_refused(peer=connection.peer, reason=outcome.reason)
+        _log_refused(peer=connection.peer, reason=outcome.reason)
     return outcome
 
 
 def close_when_answered(connection: KafkaConnection) -> None:
-    """Close after the answer that is just being returned: it is sent one turn of the loop later."""
+    """Close after the answer that is being returned: it is sent one turn of the loop later."""
     loop = asyncio.get_running_loop()
     loop.call_soon(lambda: loop.call_soon(connection.close))
 

@@ -1,7 +1,7 @@
 """Prometheus' text format, version 0.0.4: families of samples, as lines.
 
-A family is a `# HELP` line, a `# TYPE` line, and its samples; a histogram's buckets are added up on the way, as the
-format wants them.
+A family is a `# HELP` line, a `# TYPE` line, and its samples; the buckets of a histogram are cumulative, as the format
+requires.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Family(Generic[Source]):
-    """A metric: what it is called, what it means, which labels tell its samples apart, how it is read."""
+    """A metric: its name, meaning and labels, and how to read it."""
 
     name: str
     kind: Kind

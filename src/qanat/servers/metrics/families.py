@@ -1,8 +1,8 @@
-"""Every metric: its name, kind and meaning, and where its numbers come from.
+"""Every metric: its name, kind and meaning, and the source of its numbers.
 
-The documentation's page is made from this table. Names follow Prometheus' habits: base units, `_total` for what only
-grows. Labels are bounded: APIs, error codes, states; topics, which the operator bounds; partitions only where
-`metrics.per.partition` asks for them.
+The documentation's page comes from this table. Names follow Prometheus' conventions: base units, `_total` for counters.
+Labels are bounded: APIs, error codes, states; topics, which the operator bounds; partitions only with
+`metrics.per.partition`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from qanat.telemetry.listener_counters import ApiCounters
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What is looked at: a broker, its doors, its loop."""
+    """The sources: a broker, its servers, its event loop."""
 
     broker: Broker
     kafka: KafkaListener
@@ -44,13 +44,13 @@ class Observed:
 
 
 _LATE_MS = 15_000
-"""What ending a transaction may take after its timeout: ten seconds to notice, five to write it down everywhere."""
+"""How long the end of a transaction may take after its timeout: ten seconds to notice, five to write the markers."""
 _Value = float | Histogram | None
 _Family = Family[Observed]
 
 
 def _one(name: str, kind: Kind, meaning: str, read: Callable[[Observed], _Value]) -> _Family:
-    """A metric without labels; none is told where there is no value."""
+    """A metric without labels; no sample where there is no value."""
 
     def collect(observed: Observed) -> Iterable[Sample]:
         value = read(observed)
@@ -81,7 +81,7 @@ def _errors(observed: Observed) -> Iterator[Sample]:
 
 
 def _per_log(name: str, meaning: str, read: Callable[[PartitionLog], int]) -> _Family:
-    """A number of every log, added up by topic, or told for each partition where that is asked for."""
+    """A number of every log, summed by topic, or by partition with `metrics.per.partition`."""
 
     def collect(observed: Observed) -> Iterator[Sample]:
         if observed.broker.settings.metrics_per_partition:
@@ -100,7 +100,7 @@ def _per_log(name: str, meaning: str, read: Callable[[PartitionLog], int]) -> _F
 
 
 def _groups(observed: Observed) -> Iterator[Sample]:
-    """Groups of all kinds; they have some states in common."""
+    """Groups of all kinds, which share some states."""
     states = Counter(group.state.value for group in _every_group(observed))
     for state in dict.fromkeys([*(one.value for one in GroupState), *(one.value for one in ConsumerGroupState)]):
         yield Sample({"state": state}, states[state])
@@ -114,7 +114,7 @@ def _every_group(observed: Observed) -> Iterator[ClassicGroup | ConsumerGroup | 
 
 
 def _late_transactions(observed: Observed) -> float:
-    """A coordinator ends a transaction in time, or some seconds later: what is open for longer it may not know of."""
+    """Partitions with a transaction open for so long that its coordinator may not know of it."""
     longest_ms = observed.broker.current_settings.transactions.transaction_max_timeout_ms + _LATE_MS
     since_ms = observed.broker.runtime.clock_ms() - longest_ms
     return sum(log.producers.open_transactions(since_ms) > 0 for log in observed.logs)
@@ -132,29 +132,29 @@ FAMILIES: tuple[_Family, ...] = (
     Family(
         "qanat_build_info",
         "gauge",
-        "Always 1; the labels say what runs.",
+        "Always 1; the labels name the version.",
         ("version",),
         lambda observed: (Sample({"version": __version__}, 1),),
     ),
     # Requests
-    _by_api("qanat_requests_total", "counter", "Requests that were looked at.", lambda api: api.requests),
+    _by_api("qanat_requests_total", "counter", "Requests that were handled.", lambda api: api.requests),
     Family(
         "qanat_request_errors_total",
         "counter",
-        "Errors in answers, each row of an answer that carries one.",
+        "Errors in answers, counted for each row that carries one.",
         ("api", "error"),
         _errors,
     ),
     _by_api(
         "qanat_request_duration_seconds",
         "histogram",
-        "From the look at a request until its answer was ready, waiting for records, disk or members included.",
+        "From the start of a request until its answer was ready, waiting for records, disk or members included.",
         lambda api: api.duration_s,
     ),
     _by_api(
         "qanat_request_loop_seconds_total",
         "counter",
-        "The part of it in which the event loop worked on nothing else; the rest was spent waiting.",
+        "The part of that time in which the event loop worked on the request; the rest was waiting.",
         lambda api: api.loop_s,
     ),
     _by_api("qanat_requests_parked", "gauge", "Requests whose answer waits now.", lambda api: api.parked),
@@ -165,7 +165,7 @@ FAMILIES: tuple[_Family, ...] = (
     _one(
         "qanat_connections_accepted_total",
         "counter",
-        "Connections that came, refused ones included.",
+        "Accepted connections, refused ones included.",
         lambda o: o.kafka.counters.accepted,
     ),
     _one(
@@ -177,37 +177,35 @@ FAMILIES: tuple[_Family, ...] = (
     _one(
         "qanat_connections_cut_off_total",
         "counter",
-        "Connections ended because of what came over them: frames that are none, requests that cannot be read.",
+        "Connections closed because of malformed frames or requests.",
         lambda o: o.kafka.counters.cut_off,
     ),
     _one(
         "qanat_authentications_failed_total",
         "counter",
-        "Clients that were not let in.",
+        "Clients that failed to authenticate.",
         lambda o: o.kafka.counters.not_authenticated,
     ),
     _one(
         "qanat_inflight_request_bytes",
         "gauge",
-        "Bytes of requests that are not answered yet; at `queued.max.request.bytes` reading stops.",
+        "Bytes of unanswered requests; at `queued.max.request.bytes` reading stops.",
         lambda o: o.kafka.inflight_bytes,
     ),
     _one(
         "qanat_connections_paused",
         "gauge",
-        "Connections that are not read from because of that.",
+        "Connections whose reading is paused because of that.",
         lambda o: o.kafka.paused_count,
     ),
     # Topics and logs
     _one("qanat_topics", "gauge", "Topics, internal ones included.", lambda o: len(o.broker.metadata.image.topics)),
-    _one(
-        "qanat_partitions", "gauge", "Partitions that this broker holds.", lambda o: len(o.broker.local_replicas.logs)
-    ),
+    _one("qanat_partitions", "gauge", "Replicas on this broker.", lambda o: len(o.broker.local_replicas.logs)),
     _one("qanat_partitions_led", "gauge", "Partitions that this broker leads.", lambda o: len(o.broker.partitions)),
     _one(
         "qanat_partitions_under_replicated",
         "gauge",
-        "Partitions that this broker leads and that lack a replica in sync.",
+        "Partitions that this broker leads with a replica out of sync.",
         lambda o: sum(
             len(one.leader.in_sync) < len(one.leader.replicas)
             for one in o.broker.partitions.values()
@@ -246,14 +244,10 @@ FAMILIES: tuple[_Family, ...] = (
         lambda o: o.broker.counters.topics_deleted,
     ),
     _per_log("qanat_log_size_bytes", "Bytes of log on disk.", lambda log: log.size),
-    _per_log(
-        "qanat_log_start_offset", "First offset that is kept; by topic, the sum.", lambda log: log.log_start_offset
-    ),
+    _per_log("qanat_log_start_offset", "Log start offset; by topic, the sum.", lambda log: log.log_start_offset),
     _per_log("qanat_log_end_offset", "Offset of the next record; by topic, the sum.", lambda log: log.end_offset),
-    _per_log(
-        "qanat_log_high_watermark", "Up to where consumers may read; by topic, the sum.", lambda log: log.high_watermark
-    ),
-    _per_log("qanat_log_segments", "Segments, the open one included.", lambda log: len(log.segments)),
+    _per_log("qanat_log_high_watermark", "High watermark; by topic, the sum.", lambda log: log.high_watermark),
+    _per_log("qanat_log_segments", "Segments, the active one included.", lambda log: len(log.segments)),
     _one(
         "qanat_log_appended_records_total",
         "counter",
@@ -294,7 +288,7 @@ FAMILIES: tuple[_Family, ...] = (
     _one(
         "qanat_log_flush_seconds",
         "histogram",
-        "Rounds of group commit: fsync, and the way to a worker and back where it was one's.",
+        "Rounds of group commit: fsync, and the hand-over to a worker and back where one did it.",
         lambda o: o.broker.runtime.counters.flush_s,
     ),
     _one(
@@ -312,7 +306,7 @@ FAMILIES: tuple[_Family, ...] = (
     _one(
         "qanat_log_unflushed_bytes",
         "gauge",
-        "Bytes on their way to the disk; at `log.unflushed.bytes.max` appends wait.",
+        "Bytes not yet flushed; at `log.unflushed.bytes.max` appends wait.",
         lambda o: o.broker.runtime.directory.state.unflushed_bytes,
     ),
     _one(
@@ -324,7 +318,7 @@ FAMILIES: tuple[_Family, ...] = (
     _one(
         "qanat_log_partitions_offline",
         "gauge",
-        "Replicas of this broker that could not be opened or made.",
+        "Replicas of this broker that could not be opened or created.",
         lambda o: len(o.broker.local_replicas.offline_partitions()),
     ),
     _one(
@@ -336,13 +330,13 @@ FAMILIES: tuple[_Family, ...] = (
     _one(
         "qanat_log_damage_found_total",
         "counter",
-        "Places of damage found since the start, beyond those known before.",
+        "Damaged places found since the start, without those known before.",
         lambda o: o.broker.runtime.counters.damage_found,
     ),
     _one(
         "qanat_replicas_repaired_total",
         "counter",
-        "Damaged replicas that were cut back to what is sound, to be fetched from their leaders again.",
+        "Damaged replicas that were truncated to their sound records and fetched from their leaders again.",
         lambda o: o.broker.counters.replicas_repaired,
     ),
     # HTTP
@@ -375,7 +369,7 @@ FAMILIES: tuple[_Family, ...] = (
     Family(
         "qanat_groups",
         "gauge",
-        "Groups by state, share groups included, of the coordinators that were asked since the start.",
+        "Groups by state, share groups included, of the coordinators that were used since the start.",
         ("state",),
         _groups,
     ),
@@ -384,7 +378,7 @@ FAMILIES: tuple[_Family, ...] = (
     _one(
         "qanat_group_generations_total",
         "counter",
-        "Rebalances that came to their end.",
+        "Completed rebalances.",
         lambda o: o.broker.counters.generations,
     ),
     # Transactions
@@ -401,14 +395,14 @@ FAMILIES: tuple[_Family, ...] = (
         "and 15 s. `qanat transaction abort` ends one that hangs.",
         _late_transactions,
     ),
-    # The process, under the names that every exporter uses
+    # The process, under the names that all exporters use
     _one("process_cpu_seconds_total", "counter", "CPU time, all threads.", lambda o: cpu_seconds()),
-    _one("process_resident_memory_bytes", "gauge", "Memory that is really there.", lambda o: resident_bytes()),
+    _one("process_resident_memory_bytes", "gauge", "Resident memory.", lambda o: resident_bytes()),
     _one("process_open_fds", "gauge", "Open file descriptors.", lambda o: open_descriptors()),
     _one(
         "qanat_loop_late_seconds",
         "histogram",
-        "How much later than asked for the event loop came round, looked at once a second.",
+        "Lag of the event loop, measured once a second.",
         lambda o: o.lag.late_s,
     ),
 )

@@ -1,6 +1,6 @@
 """`GET /metrics` on an address of its own: HTTP/1.1, one answer per connection, no dependencies.
 
-Whoever asks slowly, or at length, is let go: a request is a few lines.
+A slow or long request is closed: a request is a few lines.
 """
 
 from __future__ import annotations

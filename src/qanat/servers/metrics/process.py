@@ -1,4 +1,4 @@
-"""What the operating system says of this process, and how late the event loop is."""
+"""Metrics of the process: CPU time, memory, descriptors, and the lag of the event loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 
 from qanat.telemetry.histogram import SECONDS, Histogram
 
-_LOOK_S = 1.0
+_EVERY_S = 1.0
 
 
 def cpu_seconds() -> float:
@@ -16,7 +16,7 @@ def cpu_seconds() -> float:
 
 
 def resident_bytes() -> int | None:
-    """Memory that is really there; None where the system does not tell."""
+    """Resident memory; None where the system does not report it."""
     try:
         with open("/proc/self/statm", "rb") as statm:
             return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -32,7 +32,7 @@ def open_descriptors() -> int | None:
 
 
 class LoopLag:
-    """Once a second, how much later than asked for the event loop came round."""
+    """The lag of the event loop, measured once a second."""
 
     def __init__(self) -> None:
         self.late_s = Histogram(SECONDS)
@@ -40,12 +40,12 @@ class LoopLag:
 
     def start(self) -> None:
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_at(loop.time() + _LOOK_S, self._look, loop.time() + _LOOK_S)
+        self._timer = loop.call_at(loop.time() + _EVERY_S, self._observe, loop.time() + _EVERY_S)
 
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look(self, due_s: float) -> None:
+    def _observe(self, due_s: float) -> None:
         self.late_s.observe(max(asyncio.get_running_loop().time() - due_s, 0.0))
         self.start()

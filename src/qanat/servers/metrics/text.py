@@ -1,6 +1,6 @@
-"""Everything that is counted, as the text that Prometheus reads.
+"""All metrics as the text that Prometheus reads.
 
-Made in pieces, with everybody else's turn in between, so that ten thousand topics hold up nobody's produce.
+It is made in pieces, with a yield in between, so that ten thousand topics do not hold the requests of clients.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LINES_AT_ONCE = 500
 
 
 class MetricsText:
-    """`start` begins to look at the loop's lateness, `close` ends that."""
+    """The text of one broker's metrics; `start` and `close` measure the lag of the loop."""
 
     def __init__(self, broker: Broker, kafka: KafkaListener) -> None:
         self._broker = broker
@@ -33,7 +33,7 @@ class MetricsText:
         self._lag.close()
 
     async def text(self) -> bytes:
-        """Everything that is counted, now."""
+        """All metrics, as of now."""
         observed = Observed(self._broker, self._kafka, self._lag, self.http)
         pieces: list[str] = []
         for family in FAMILIES:

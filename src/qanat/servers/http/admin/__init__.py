@@ -1,1 +1,8 @@
-"""TODO admin."""
+"""Administration and observation over HTTP.
+
+- `topic_admin`, `config_admin`, `cluster_admin`  topics, settings, brokers and transactions
+- `health`                     whether the node serves, and its metrics
+- `openapi`, `documentation`   `/openapi.json` and `/docs`, made from the table of operations
+
+Consumer groups are in `servers.http.groups`.
+"""

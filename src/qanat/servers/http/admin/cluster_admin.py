@@ -87,7 +87,7 @@ class TransactionDescription(TransactionView):
     producer_epoch: int
     timeout_ms: int
     started_at: int | None
-    """Milliseconds since 1970; None where none is open."""
+    """Milliseconds since 1970; None where no transaction is open."""
     partitions: dict[str, list[int]]
 
 
@@ -99,7 +99,7 @@ class TransactionAborted(msgspec.Struct):
 
 
 async def _cluster(exchange: Exchange) -> DescribeClusterResponse:
-    response: DescribeClusterResponse = await exchange.door.asking.ask(
+    response: DescribeClusterResponse = await exchange.context.gateway.call(
         exchange.caller, ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest()
     )
     check(response.error_code, "the cluster", response.error_message)
@@ -115,7 +115,7 @@ def _brokers(response: DescribeClusterResponse) -> list[BrokerView]:
 
 async def describe_cluster(exchange: Exchange) -> ClusterView:
     response = await _cluster(exchange)
-    topics = exchange.door.broker.metadata.image.topics
+    topics = exchange.context.broker.metadata.image.topics
     partitions = sum(len(topic.partitions) for topic in topics.values())
     return ClusterView(response.cluster_id, response.controller_id, _brokers(response), len(topics), partitions)
 
@@ -131,7 +131,7 @@ async def describe_broker(exchange: Exchange) -> BrokerDescription:
     if not found:
         raise Problem(404, f"there is no broker {text[:50]}; GET /api/v1/brokers lists them")
     (one,) = found
-    response: DescribeLogDirsResponse = await exchange.door.asking.ask(
+    response: DescribeLogDirsResponse = await exchange.context.gateway.call(
         exchange.caller, ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(None), one.node_id
     )
     check(response.error_code, f"the data directories of broker {text}")
@@ -150,8 +150,8 @@ async def describe_broker(exchange: Exchange) -> BrokerDescription:
 
 async def list_transactions(exchange: Exchange) -> TransactionPage:
     rows: list[TransactionView] = []
-    for node_id in sorted(exchange.door.broker.metadata.image.brokers):
-        response: ListTransactionsResponse = await exchange.door.asking.ask(
+    for node_id in sorted(exchange.context.broker.metadata.image.brokers):
+        response: ListTransactionsResponse = await exchange.context.gateway.call(
             exchange.caller, ApiKey.LIST_TRANSACTIONS, ListTransactionsRequest(), node_id
         )
         check(response.error_code, "transactions")
@@ -165,7 +165,7 @@ async def list_transactions(exchange: Exchange) -> TransactionPage:
 
 async def _transaction(exchange: Exchange) -> TransactionState:
     name = exchange.path["transaction"]
-    response: DescribeTransactionsResponse = await exchange.door.asking.ask_coordinator(
+    response: DescribeTransactionsResponse = await exchange.context.gateway.call_coordinator(
         exchange.caller,
         name,
         ApiKey.DESCRIBE_TRANSACTIONS,
@@ -196,8 +196,8 @@ async def abort_transaction(exchange: Exchange) -> TransactionAborted:
     name = found.transactional_id
     if found.transaction_state != "Ongoing":
         raise Problem(409, f"{name} has no open transaction: its state is {found.transaction_state}")
-    # A producer that begins anew aborts what its predecessor left: so does whoever takes its name.
-    response: InitProducerIdResponse = await exchange.door.asking.ask_coordinator(
+    # A producer that initializes aborts its predecessor's transaction; any producer of that name does.
+    response: InitProducerIdResponse = await exchange.context.gateway.call_coordinator(
         exchange.caller,
         name,
         ApiKey.INIT_PRODUCER_ID,

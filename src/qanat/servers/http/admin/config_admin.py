@@ -1,4 +1,4 @@
-"""Administration of settings: of topics, brokers and groups, under Kafka's names."""
+"""Administration of settings of topics, brokers and groups, under Kafka's names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from qanat.api.configs.config_resources import ResourceType
 from qanat.servers.http.exchange import Exchange
-from qanat.servers.http.operations import Asked, Operation, Parameters
+from qanat.servers.http.operations import Operation, Parameters, RequestBody
 from qanat.servers.http.problems import Problem, check
 from qanat.wire.kafka.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -46,7 +46,7 @@ class ConfigsQuery(Parameters, frozen=True):
     """Which settings."""
 
     documentation: bool = False
-    """Whether each setting's meaning is told."""
+    """Whether to add each setting's meaning."""
 
 
 class ConfigView(msgspec.Struct, omit_defaults=True):
@@ -70,13 +70,13 @@ class Configs(msgspec.Struct):
     configs: list[ConfigView]
 
 
-class ConfigsToAlter(Asked, frozen=True):
-    """Settings to be changed."""
+class ConfigsToAlter(RequestBody, frozen=True):
+    """Settings to change."""
 
     configs: ConfigChanges
-    """Settings under Kafka's names; null goes back to the default."""
+    """Settings under Kafka's names; null resets to the default."""
     validate_only: bool = False
-    """Only say whether they could be changed."""
+    """Only check whether they could change."""
 
 
 class ConfigsAltered(msgspec.Struct):
@@ -95,7 +95,7 @@ def _kind(exchange: Exchange) -> ResourceType:
 
 
 def _name(exchange: Exchange, kind: ResourceType) -> str:
-    """All brokers together have no name in the protocol."""
+    """The name in the protocol; all brokers together have the empty one."""
     name = exchange.path["name"]
     return "" if kind is ResourceType.BROKER and name == ALL_BROKERS else name
 
@@ -105,7 +105,7 @@ async def describe_configs(exchange: Exchange) -> Configs:
     kind = _kind(exchange)
     resource = DescribeConfigsResource(kind, _name(exchange, kind), None)
     request = DescribeConfigsRequest([resource], include_documentation=query.documentation)
-    response: DescribeConfigsResponse = await exchange.door.asking.ask(
+    response: DescribeConfigsResponse = await exchange.context.gateway.call(
         exchange.caller, ApiKey.DESCRIBE_CONFIGS, request, _where(exchange, kind)
     )
     result = response.results[0]
@@ -134,13 +134,16 @@ async def alter_configs(exchange: Exchange) -> ConfigsAltered:
 
 
 def set_configs(changes: Mapping[str, str | float | bool | None]) -> list[AlterableConfig]:
-    """Changes as the protocol has them; null deletes."""
+    """Changes as Kafka sends them; null deletes."""
     return [
-        AlterableConfig(name, _DELETE, None)
-        if value is None
-        else AlterableConfig(name, _SET, str(value).lower() if isinstance(value, bool) else str(value))
+        AlterableConfig(name, _DELETE, None) if value is None else AlterableConfig(name, _SET, spelled(value))
         for name, value in changes.items()
     ]
+
+
+def spelled(value: str | float | bool) -> str:
+    """A setting's value as Kafka spells it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 async def alter(
@@ -153,7 +156,7 @@ async def alter(
 ) -> None:
     """Change settings; raises a problem where they are refused."""
     request = IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, list(changes))], validate_only)
-    response: IncrementalAlterConfigsResponse = await exchange.door.asking.ask(
+    response: IncrementalAlterConfigsResponse = await exchange.context.gateway.call(
         exchange.caller, ApiKey.INCREMENTAL_ALTER_CONFIGS, request, _where(exchange, kind, name)
     )
     result = response.responses[0]
@@ -161,11 +164,11 @@ async def alter(
 
 
 def _where(exchange: Exchange, kind: ResourceType, name: str | None = None) -> int | None:
-    """A broker's own settings are known by itself."""
+    """The node to ask: only a broker itself knows its own settings."""
     name = exchange.path["name"] if name is None else name
     if kind is ResourceType.BROKER and name.isascii() and name.isdigit():
         number = int(name)
-        return number if number in exchange.door.broker.metadata.image.brokers else None
+        return number if number in exchange.context.broker.metadata.image.brokers else None
     return None
 
 

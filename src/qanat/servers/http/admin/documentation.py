@@ -1,4 +1,4 @@
-"""`/openapi.json` and `/docs`: what this door answers, for programs and for people, offline."""
+"""`/openapi.json` and `/docs`: the operations, for programs and for people, offline."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pre { background: var(--soft); padding: .7rem; overflow: auto; border-radius: 6p
 
 @cache
 def _document() -> dict[str, Any]:
-    # Imported when somebody asks: most doors never make the document.
+    # Imported on first use: most nodes never make the document.
     from qanat.servers.http.admin.openapi import document
     from qanat.servers.http.operation_table import OPERATIONS as ALL
 
@@ -56,10 +56,10 @@ def _page() -> str:
     ]
     for tag in document["tags"]:
         rows = [
-            _operation(path, method, told, document)
+            _operation(path, method, operation, document)
             for path, methods in document["paths"].items()
-            for method, told in methods.items()
-            if tag["name"] in told["tags"]
+            for method, operation in methods.items()
+            if tag["name"] in operation["tags"]
         ]
         if rows:
             parts.append(f"<h2 id={tag['name']}>{escape(tag['name'])}</h2><p>{escape(tag['description'])}</p>")
@@ -70,35 +70,35 @@ def _page() -> str:
     return "".join(parts)
 
 
-def _operation(path: str, method: str, told: dict[str, Any], document: dict[str, Any]) -> str:
+def _operation(path: str, method: str, operation: dict[str, Any], document: dict[str, Any]) -> str:
     name = method.upper()
     parts = [
-        f"<details id={escape(told['operationId'])}><summary><span class='method {name}'>{name}</span>",
-        f"<code>{escape(path)}</code> {escape(told['summary'])}</summary>",
+        f"<details id={escape(operation['operationId'])}><summary><span class='method {name}'>{name}</span>",
+        f"<code>{escape(path)}</code> {escape(operation['summary'])}</summary>",
     ]
-    if told.get("parameters"):
+    if operation.get("parameters"):
         parts.append("<table><tr><th>parameter<th>in<th>type<th>meaning")
         parts += [
             f"<tr><td><code>{escape(one['name'])}</code>{' (needed)' if one['required'] else ''}<td>{one['in']}"
             f"<td>{_type(one['schema'])}<td>{escape(one.get('description', ''))}"
-            for one in told["parameters"]
+            for one in operation["parameters"]
         ]
         parts.append("</table>")
-    for media_type, body in told.get("requestBody", {}).get("content", {}).items():
+    for media_type, body in operation.get("requestBody", {}).get("content", {}).items():
         parts.append(f"<p>Body, <code>{media_type}</code>: {_type(body['schema'])}</p>")
-    for status, answer in told["responses"].items():
+    for status, answer in operation["responses"].items():
         for media_type, body in answer.get("content", {}).items():
             parts.append(f"<p>{status}, <code>{media_type}</code>: {_type(body['schema'])}</p>")
-    parts.append(f"<pre>{escape(_curl(path, name, told))}</pre></details>")
+    parts.append(f"<pre>{escape(_curl(path, name, operation))}</pre></details>")
     return "".join(parts)
 
 
-def _curl(path: str, method: str, told: dict[str, Any]) -> str:
+def _curl(path: str, method: str, operation: dict[str, Any]) -> str:
     command = f"curl -X {method} " if method != "GET" else "curl "
-    needed = [one["name"] for one in told.get("parameters", ()) if one["in"] == "query" and one["required"]]
+    needed = [one["name"] for one in operation.get("parameters", ()) if one["in"] == "query" and one["required"]]
     query = f"?{'&'.join(f'{name}=...' for name in needed)}" if needed else ""
     command += f"'http://localhost:8080{path}{query}'"
-    if "requestBody" in told:
+    if "requestBody" in operation:
         command += " -H 'Content-Type: application/json' -d '...'"
     return command
 

@@ -1,4 +1,4 @@
-"""`/health` and `/metrics`: whether this node lives, whether it can serve, and what it counts."""
+"""`/health` and `/metrics`: whether this node is alive and ready, and its counters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from qanat.servers.http.context import HttpContext
 
 Status = Literal["HEALTHY", "DEGRADED", "UNHEALTHY"]
-_TOLD_MAX = 100
+_SHOWN_MAX = 100
 
 
 class DegradedPartition(msgspec.Struct):
@@ -35,7 +35,7 @@ class Health(msgspec.Struct):
     """Whether this node can be used."""
 
     status: Status
-    """`DEGRADED`: some partitions are in trouble; `UNHEALTHY`: nothing can be written."""
+    """`DEGRADED`: some partitions have problems; `UNHEALTHY`: nothing can be written."""
     live: bool
     ready: bool
     node_id: int
@@ -55,8 +55,8 @@ class Alive(msgspec.Struct):
     live: bool
 
 
-async def health_of(door: HttpContext) -> Health:
-    broker = door.broker
+async def health_of(context: HttpContext) -> Health:
+    broker = context.broker
     image = broker.metadata.image
     degraded: list[DegradedPartition] = []
     count = partitions = 0
@@ -65,10 +65,10 @@ async def health_of(door: HttpContext) -> Health:
             continue
         partitions += len(topic.partitions)
         for number in range(len(topic.partitions)):
-            problem = _problem(door, topic.name, number)
+            problem = _problem(context, topic.name, number)
             if problem is not None:
                 count += 1
-                if count <= _TOLD_MAX:
+                if count <= _SHOWN_MAX:
                     leader = image.state(topic, number).leader
                     degraded.append(DegradedPartition(topic.name, number, leader, problem))
     reason = None
@@ -76,7 +76,7 @@ async def health_of(door: HttpContext) -> Health:
     failed = broker.runtime.directory.state.failure
     if failed is not None:
         status, reason = "UNHEALTHY", str(failed)
-    elif door.is_stopping:
+    elif context.is_stopping:
         status, reason = "UNHEALTHY", "the node is stopping"
     is_ready = status != "UNHEALTHY"
     return Health(
@@ -94,14 +94,14 @@ async def health_of(door: HttpContext) -> Health:
     )
 
 
-def _problem(door: HttpContext, name: str, number: int) -> str | None:
-    """What is wrong with a partition, as far as it is seen from here."""
-    broker = door.broker
+def _problem(context: HttpContext, name: str, number: int) -> str | None:
+    """The problem of a partition, as far as this node sees it."""
+    broker = context.broker
     image = broker.metadata.image
     topic = image.topics[name]
     state = image.state(topic, number)
     if state.leader < 0 or state.leader not in image.brokers:
-        return "; ".join(["nobody leads it", *_faults(image, topic, number)])
+        return "; ".join(["it has no leader", *_faults(image, topic, number)])
     if state.leader == broker.node_id:
         found = broker.lookup.led(name, number)
         if isinstance(found, ErrorCode):
@@ -115,7 +115,7 @@ def _problem(door: HttpContext, name: str, number: int) -> str | None:
 
 
 def _faults(image: MetadataImage, topic: values.Topic, number: int) -> list[str]:
-    """Which replicas are damaged or offline, as their brokers report."""
+    """The damaged or offline replicas, as their brokers report."""
     if not image.replica_faults:
         return []
     evidence = Evidence(faults=image.replica_faults.get((topic.topic_id, number), {}))
@@ -123,7 +123,7 @@ def _faults(image: MetadataImage, topic: values.Topic, number: int) -> list[str]
 
 
 async def health(exchange: Exchange) -> Reply:
-    found = await health_of(exchange.door)
+    found = await health_of(exchange.context)
     return Reply(200 if found.ready else 503, msgspec.json.encode(found) + b"\n")
 
 
@@ -138,7 +138,7 @@ async def health_live(exchange: Exchange) -> Alive:
 async def metrics(exchange: Exchange) -> Reply:
     from qanat.servers.metrics.exposition import CONTENT_TYPE
 
-    return Reply(200, await exchange.door.metrics.text(), CONTENT_TYPE.encode())
+    return Reply(200, await exchange.context.metrics.text(), CONTENT_TYPE.encode())
 
 
 OPERATIONS = (

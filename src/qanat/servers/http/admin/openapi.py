@@ -1,4 +1,4 @@
-"""The OpenAPI document of this door, made from the table of its operations."""
+"""The OpenAPI document, made from the table of operations."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
 
 
 class _Schemas:
-    """JSON Schema of every type that is mentioned."""
+    """The JSON Schema of every type in the operations."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         types: dict[int, Any] = {id(ProblemDocument): ProblemDocument}
@@ -133,7 +133,7 @@ def _structs(mentioned: Any) -> list[type[msgspec.Struct]]:
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A query parameter is left out, never null."""
+    """The schema of a query parameter, which may be left out, never null."""
     choices = [choice for choice in schema.get("anyOf", ()) if choice.get("type") != "null"]
     if not choices:
         return {name: value for name, value in schema.items() if not (name == "default" and value is None)}
@@ -160,19 +160,19 @@ def _operation(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
         }
         for name, text in operation.headers.items()
     ]
-    told: dict[str, Any] = {
+    described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "tags": [operation.tag],
         "responses": _responses(operation, schemas),
     }
     if parameters:
-        told["parameters"] = parameters
+        described["parameters"] = parameters
     bodies = {"application/json": operation.body} if operation.body is not None else operation.bodies
     if bodies:
         content = {media_type: {"schema": schemas.of(body)} for media_type, body in bodies.items()}
-        told["requestBody"] = {"required": True, "content": content}
-    return told
+        described["requestBody"] = {"required": True, "content": content}
+    return described
 
 
 def _place(operation: Operation, place: str) -> dict[str, Any]:

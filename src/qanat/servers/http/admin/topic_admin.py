@@ -10,12 +10,11 @@ from msgspec import Meta
 from qanat.api.configs.config_resources import ResourceType
 from qanat.cluster import values
 from qanat.model.error_codes import ErrorCode
-from qanat.servers.http.admin.config_admin import ConfigChanges, alter, set_configs
+from qanat.servers.http.admin.config_admin import ConfigChanges, alter, set_configs, spelled
 from qanat.servers.http.exchange import Exchange, Reply
-from qanat.servers.http.operations import Asked, Operation
+from qanat.servers.http.operations import Operation, RequestBody
 from qanat.servers.http.paging import PageQuery, page_of
 from qanat.servers.http.problems import Problem, check
-from qanat.servers.http.records.partition_reads import EARLIEST, LATEST
 from qanat.servers.http.records.record_parsing import TopicName
 from qanat.wire.kafka.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -44,18 +43,18 @@ Offset = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
 _DEFAULT = -1
 
 
-class TopicToCreate(Asked, frozen=True):
-    """A topic to be created."""
+class TopicToCreate(RequestBody, frozen=True):
+    """A topic to create."""
 
     name: TopicName
     partitions: Number | None = None
     """How many; `num.partitions` where it is left out."""
     replication_factor: Factor | None = None
-    """How many brokers keep a copy; `default.replication.factor` where it is left out."""
+    """How many replicas; `default.replication.factor` where it is left out."""
     configs: dict[str, str | int | float | bool] = msgspec.field(default_factory=dict)
     """Settings under Kafka's names."""
     validate_only: bool = False
-    """Only say whether it could be created."""
+    """Only check whether it could be created."""
 
 
 class PartitionView(msgspec.Struct):
@@ -66,7 +65,7 @@ class PartitionView(msgspec.Struct):
     replicas: list[int]
     in_sync_replicas: list[int]
     earliest_offset: int | None
-    """None where nobody can say now."""
+    """None where no leader answers now."""
     latest_offset: int | None
 
 
@@ -79,7 +78,7 @@ class TopicView(msgspec.Struct):
     replication_factor: int
     internal: bool
     configs: dict[str, str]
-    """What was set for it."""
+    """The settings of this topic itself."""
 
 
 class TopicDescription(TopicView):
@@ -99,27 +98,27 @@ class TopicsQuery(PageQuery, frozen=True):
     """Which topics."""
 
     internal: bool = False
-    """Whether internal topics are listed, too."""
+    """Whether to list internal topics as well."""
 
 
-class TopicToAlter(Asked, frozen=True):
-    """What is to be changed of a topic."""
+class TopicToAlter(RequestBody, frozen=True):
+    """Changes of a topic."""
 
     configs: ConfigChanges = msgspec.field(default_factory=dict)
-    """Settings under Kafka's names; null goes back to the default."""
+    """Settings under Kafka's names; null resets to the default."""
     partitions: Number | None = None
-    """How many it shall have in all; never fewer than now."""
+    """How many in all; never fewer than now."""
 
 
-class PartitionsToAdd(Asked, frozen=True):
-    """How many partitions a topic shall have."""
+class PartitionsToAdd(RequestBody, frozen=True):
+    """The new number of partitions."""
 
     partitions: Number
     """In all: more than now."""
 
 
-class RecordsToDelete(Asked, frozen=True):
-    """Up to where records go."""
+class RecordsToDelete(RequestBody, frozen=True):
+    """The records to delete."""
 
     offsets: dict[str, Offset]
     """By partition: the first offset that stays; -1 deletes all there are."""
@@ -140,33 +139,26 @@ class TopicChanged(msgspec.Struct):
 
 async def create_topic(exchange: Exchange) -> Reply:
     wanted: TopicToCreate = exchange.body
-    door = exchange.door
+    context = exchange.context
     configs = [CreatableTopicConfig(name, spelled(value)) for name, value in wanted.configs.items()]
     topic = CreatableTopic(
         wanted.name, wanted.partitions or _DEFAULT, wanted.replication_factor or _DEFAULT, configs=configs
     )
     request = CreateTopicsRequest([topic], _timeout_ms(exchange), wanted.validate_only)
-    response: CreateTopicsResponse = await door.asking.ask(exchange.caller, ApiKey.CREATE_TOPICS, request)
+    response: CreateTopicsResponse = await context.gateway.call(exchange.caller, ApiKey.CREATE_TOPICS, request)
     result = response.topics[0]
     check(result.error_code, f"topic {wanted.name} cannot be created", result.error_message)
     if wanted.validate_only:
         return Reply(200, msgspec.json.encode(TopicChanged(wanted.name, "validated")))
-    made = await door.topics.find(exchange.caller, wanted.name, may_create=False)
+    made = await context.topics.find(exchange.caller, wanted.name, may_create=False)
     return Reply(201, msgspec.json.encode(view_of(exchange, made)) + b"\n")
-
-
-def spelled(value: str | float | bool) -> str:
-    """A setting's value as Kafka spells it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
 
 
 async def list_topics(exchange: Exchange) -> TopicPage:
     query: TopicsQuery = exchange.query
-    door = exchange.door
-    image = door.broker.metadata.image
-    names = await door.topics.names(exchange.caller)
+    context = exchange.context
+    image = context.broker.metadata.image
+    names = await context.topics.names(exchange.caller)
     if query.internal:
         names += [name for name, topic in image.topics.items() if topic.is_internal]
     shown, token = page_of(dict.fromkeys(names), str, query)
@@ -180,16 +172,15 @@ def view_of(exchange: Exchange, topic: values.Topic) -> TopicView:
         len(topic.partitions),
         len(topic.partitions[0]),
         topic.is_internal,
-        dict(exchange.door.broker.metadata.image.overrides(topic.name)),
+        dict(exchange.context.broker.metadata.image.overrides(topic.name)),
     )
 
 
 async def describe_topic(exchange: Exchange) -> TopicDescription:
-    door, caller = exchange.door, exchange.caller
-    topic = await door.topics.find(caller, exchange.path["topic"], may_create=False)
+    context, caller = exchange.context, exchange.caller
+    topic = await context.topics.find(caller, exchange.path["topic"], may_create=False)
     numbers = range(len(topic.partitions))
-    first = await door.reading.offsets_at(caller, topic.name, numbers, EARLIEST, may_lack=True)
-    last = await door.reading.offsets_at(caller, topic.name, numbers, LATEST, may_lack=True)
+    first, last = await context.reads.offset_ranges(caller, topic.name, numbers, may_lack=True)
     view = view_of(exchange, topic)
     details = [_partition(exchange, topic, number, first.get(number), last.get(number)) for number in numbers]
     return TopicDescription(
@@ -206,16 +197,16 @@ async def describe_topic(exchange: Exchange) -> TopicDescription:
 def _partition(
     exchange: Exchange, topic: values.Topic, number: int, first: int | None, last: int | None
 ) -> PartitionView:
-    state = exchange.door.broker.metadata.image.state(topic, number)
+    state = exchange.context.broker.metadata.image.state(topic, number)
     in_sync = [member.node_id for member in state.in_sync]
     return PartitionView(number, state.leader, list(state.replicas), in_sync, first, last)
 
 
 async def delete_topic(exchange: Exchange) -> TopicChanged:
     name = exchange.path["topic"]
-    await exchange.door.topics.find(exchange.caller, name, may_create=False)
+    await exchange.context.topics.find(exchange.caller, name, may_create=False)
     request = DeleteTopicsRequest(topics=[DeleteTopicState(name)], timeout_ms=_timeout_ms(exchange))
-    response: DeleteTopicsResponse = await exchange.door.asking.ask(exchange.caller, ApiKey.DELETE_TOPICS, request)
+    response: DeleteTopicsResponse = await exchange.context.gateway.call(exchange.caller, ApiKey.DELETE_TOPICS, request)
     result = response.responses[0]
     check(result.error_code, f"topic {name} cannot be deleted", result.error_message)
     return TopicChanged(name, "deleted")
@@ -224,7 +215,7 @@ async def delete_topic(exchange: Exchange) -> TopicChanged:
 async def alter_topic(exchange: Exchange) -> TopicDescription:
     wanted: TopicToAlter = exchange.body
     name = exchange.path["topic"]
-    topic = await exchange.door.topics.find(exchange.caller, name, may_create=False)
+    topic = await exchange.context.topics.find(exchange.caller, name, may_create=False)
     if wanted.configs:
         await alter(exchange, ResourceType.TOPIC, name, set_configs(wanted.configs))
     if wanted.partitions is not None and wanted.partitions != len(topic.partitions):
@@ -235,14 +226,14 @@ async def alter_topic(exchange: Exchange) -> TopicDescription:
 async def add_partitions(exchange: Exchange) -> TopicDescription:
     wanted: PartitionsToAdd = exchange.body
     name = exchange.path["topic"]
-    await exchange.door.topics.find(exchange.caller, name, may_create=False)
+    await exchange.context.topics.find(exchange.caller, name, may_create=False)
     await _add_partitions(exchange, name, wanted.partitions)
     return await describe_topic(exchange)
 
 
 async def _add_partitions(exchange: Exchange, name: str, count: int) -> None:
     request = CreatePartitionsRequest([CreatePartitionsTopic(name, count, None)], _timeout_ms(exchange))
-    response: CreatePartitionsResponse = await exchange.door.asking.ask(
+    response: CreatePartitionsResponse = await exchange.context.gateway.call(
         exchange.caller, ApiKey.CREATE_PARTITIONS, request
     )
     result = response.results[0]
@@ -251,25 +242,25 @@ async def _add_partitions(exchange: Exchange, name: str, count: int) -> None:
 
 async def delete_records(exchange: Exchange) -> StartOffsets:
     wanted: RecordsToDelete = exchange.body
-    door = exchange.door
-    topic = await door.topics.find(exchange.caller, exchange.path["topic"], may_create=False)
+    context = exchange.context
+    topic = await context.topics.find(exchange.caller, exchange.path["topic"], may_create=False)
     rows: dict[int, list[DeleteRecordsPartition]] = {}
     for text, offset in wanted.offsets.items():
         if not (text.isascii() and text.isdigit()) or int(text) > _INT32_MAX:
             raise Problem(400, f"offsets: {text[:50]!r} is no partition: partitions are numbers", pointer=".offsets")
         number = int(text)
-        door.topics.check_partition(topic, number)
-        rows.setdefault(door.asking.leader(topic.name, number), []).append(DeleteRecordsPartition(number, offset))
+        context.topics.check_partition(topic, number)
+        rows.setdefault(context.gateway.leader(topic.name, number), []).append(DeleteRecordsPartition(number, offset))
     starts: dict[str, int] = {}
     for leader, partitions in rows.items():
         request = DeleteRecordsRequest([DeleteRecordsTopic(topic.name, partitions)], _timeout_ms(exchange))
-        response: DeleteRecordsResponse = await door.asking.ask(exchange.caller, ApiKey.DELETE_RECORDS, request, leader)
+        response: DeleteRecordsResponse = await context.gateway.call(
+            exchange.caller, ApiKey.DELETE_RECORDS, request, leader
+        )
         for row in response.topics[0].partitions:
             what = f"records of topic {topic.name} partition {row.partition_index}"
             if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                numbers = [row.partition_index]
-                first = (await door.reading.offsets_at(exchange.caller, topic.name, numbers, EARLIEST))[numbers[0]]
-                last = (await door.reading.offsets_at(exchange.caller, topic.name, numbers, LATEST))[numbers[0]]
+                first, last = await context.reads.offset_range(exchange.caller, topic.name, row.partition_index)
                 check(
                     row.error_code,
                     what,
@@ -283,7 +274,7 @@ async def delete_records(exchange: Exchange) -> StartOffsets:
 
 
 def _timeout_ms(exchange: Exchange) -> int:
-    return exchange.door.settings.http_request_timeout_ms
+    return exchange.context.settings.http_request_timeout_ms
 
 
 OPERATIONS = (

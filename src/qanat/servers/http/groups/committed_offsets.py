@@ -1,4 +1,4 @@
-"""Committed offsets of groups: fetch, commit, lag; asked of whoever keeps the group."""
+"""Committed offsets of groups: fetched from and committed to the coordinator."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 NO_MEMBER_EPOCH = -1
 Committed = dict[str, dict[int, tuple[int, str]]]
-"""By topic and partition: the offset, and the note beside it."""
+"""By topic and partition: the offset and its metadata."""
 
 
 async def fetch_committed(exchange: Exchange, group: str) -> Committed:
-    """Everything that a group has committed."""
+    """All committed offsets of a group."""
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)])
-    response: OffsetFetchResponse = await exchange.door.asking.ask_coordinator(
+    response: OffsetFetchResponse = await exchange.context.gateway.call_coordinator(
         exchange.caller, group, ApiKey.OFFSET_FETCH, request, lambda answer: int(answer.groups[0].error_code)
     )
     found = response.groups[0]
@@ -54,7 +54,7 @@ async def commit(
     member_epoch: int = NO_MEMBER_EPOCH,
     note: str = "",
 ) -> None:
-    """Commit offsets, as a member or, for a group without members, as nobody in particular."""
+    """Commit offsets, as a member or, for a group without members, without a member id."""
     topics = [
         OffsetCommitRequestTopic(
             name,
@@ -66,7 +66,7 @@ async def commit(
         for name, partitions in offsets.items()
     ]
     request = OffsetCommitRequest(group, member_epoch, member_id, topics=topics)
-    response: OffsetCommitResponse = await exchange.door.asking.ask_coordinator(
+    response: OffsetCommitResponse = await exchange.context.gateway.call_coordinator(
         exchange.caller, group, ApiKey.OFFSET_COMMIT, request, _first_error
     )
     for topic in response.topics:

@@ -12,11 +12,11 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.servers.http.exchange import Exchange
 from qanat.servers.http.groups.committed_offsets import Committed, commit, fetch_committed
-from qanat.servers.http.operations import Asked, Operation
+from qanat.servers.http.operations import Operation, RequestBody
 from qanat.servers.http.paging import PageQuery, page_of
 from qanat.servers.http.problems import Problem, check
 from qanat.servers.http.records.consume import time_of
-from qanat.servers.http.records.partition_reads import EARLIEST, LATEST
+from qanat.servers.http.records.partition_reads import LATEST
 from qanat.servers.http.records.record_parsing import TopicName
 from qanat.wire.kafka.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -59,14 +59,14 @@ class MemberView(msgspec.Struct):
 
 
 class PartitionLag(msgspec.Struct):
-    """Where a group stands in a partition."""
+    """A group's offset and lag in a partition."""
 
     topic: str
     partition: int
     committed_offset: int | None
     latest_offset: int | None
     lag: int | None
-    """Records that are not read yet; None where nothing is committed or the topic is gone."""
+    """Records not read yet; None where nothing is committed or the topic is deleted."""
     member_id: str | None
 
 
@@ -82,7 +82,7 @@ class GroupDescription(msgspec.Struct):
 
 
 class CommittedOffset(msgspec.Struct):
-    """What a group has committed for a partition."""
+    """A committed offset of a group."""
 
     topic: str
     partition: int
@@ -91,22 +91,22 @@ class CommittedOffset(msgspec.Struct):
 
 
 class GroupOffsets(msgspec.Struct):
-    """What a group has committed."""
+    """The committed offsets of a group."""
 
     group: str
     offsets: list[CommittedOffset]
 
 
-class OffsetToCommit(Asked, frozen=True):
-    """An offset: the next record to be read."""
+class OffsetToCommit(RequestBody, frozen=True):
+    """An offset: the next record to read."""
 
     topic: TopicName
     partition: PartitionNumber
     offset: Offset
 
 
-class OffsetsToCommit(Asked, frozen=True):
-    """Offsets to be committed."""
+class OffsetsToCommit(RequestBody, frozen=True):
+    """Offsets to commit."""
 
     offsets: list[OffsetToCommit]
     member_id: str | None = None
@@ -114,24 +114,24 @@ class OffsetsToCommit(Asked, frozen=True):
     member_epoch: int | None = None
     """The member's epoch, from subscribe or heartbeat; looked up where it is left out."""
     metadata: str = ""
-    """A note beside the offsets."""
+    """Metadata of the offsets."""
 
 
-class OffsetsToReset(Asked, frozen=True):
-    """Where a group shall go on; it must have no members."""
+class OffsetsToReset(RequestBody, frozen=True):
+    """New offsets of a group, which must have no members."""
 
     to: str = "earliest"
     """`earliest`, `latest`, or a time in ISO 8601 or milliseconds."""
     offset: Offset | None = None
-    """Instead of `to`: this offset, or the nearest that is there."""
+    """Instead of `to`: this offset, or the nearest that exists."""
     shift_by: int | None = None
-    """Instead of `to`: so many records on from what is committed; negative goes back."""
+    """Instead of `to`: so many records after the committed offset; negative goes back."""
     topic: TopicName | None = None
-    """Which topic; without it every topic that the group has committed."""
+    """Which topic; without it every topic with committed offsets."""
     partitions: list[PartitionNumber] | None = None
     """Which partitions of the topic; without it all."""
     dry_run: bool = False
-    """Only say what would be committed."""
+    """Only show the new offsets."""
 
 
 class OffsetReset(msgspec.Struct):
@@ -171,8 +171,8 @@ async def list_groups(exchange: Exchange) -> GroupPage:
     query: GroupsQuery = exchange.query
     request = ListGroupsRequest([query.state] if query.state else [], [query.type] if query.type else [])
     rows: list[GroupView] = []
-    for node_id in sorted(exchange.door.broker.metadata.image.brokers):
-        response: ListGroupsResponse = await exchange.door.asking.ask(
+    for node_id in sorted(exchange.context.broker.metadata.image.brokers):
+        response: ListGroupsResponse = await exchange.context.gateway.call(
             exchange.caller, ApiKey.LIST_GROUPS, request, node_id
         )
         check(response.error_code, "groups")
@@ -183,7 +183,7 @@ async def list_groups(exchange: Exchange) -> GroupPage:
 
 async def members_of(exchange: Exchange, group: str) -> tuple[str, str, list[MemberView]]:
     """State, type and members of a group of either protocol; raises a problem where there is none."""
-    response: ConsumerGroupDescribeResponse = await exchange.door.asking.ask_coordinator(
+    response: ConsumerGroupDescribeResponse = await exchange.context.gateway.call_coordinator(
         exchange.caller,
         group,
         ApiKey.CONSUMER_GROUP_DESCRIBE,
@@ -208,7 +208,7 @@ async def members_of(exchange: Exchange, group: str) -> tuple[str, str, list[Mem
 
 
 async def _classic(exchange: Exchange, group: str) -> tuple[str, str, list[MemberView]]:
-    response: DescribeGroupsResponse = await exchange.door.asking.ask_coordinator(
+    response: DescribeGroupsResponse = await exchange.context.gateway.call_coordinator(
         exchange.caller,
         group,
         ApiKey.DESCRIBE_GROUPS,
@@ -228,7 +228,7 @@ async def _classic(exchange: Exchange, group: str) -> tuple[str, str, list[Membe
             for at in decode_assignment(bytes(one.member_assignment)) if one.member_assignment else []:
                 assignment.setdefault(at.topic, []).append(at.partition)
         except QanatError:
-            assignment = {}  # A protocol of its own, which only its members understand.
+            assignment = {}  # The members' own protocol, which the broker cannot decode.
         members.append(MemberView(one.member_id, one.client_id, one.client_host.lstrip("/"), None, assignment))
     return found.group_state, "classic", members
 
@@ -261,14 +261,14 @@ async def describe_group(exchange: Exchange) -> GroupDescription:
 
 
 async def _ends(exchange: Exchange, topic: str, numbers: list[int]) -> dict[int, int]:
-    known = exchange.door.broker.metadata.image.topics.get(topic)
+    known = exchange.context.broker.metadata.image.topics.get(topic)
     there = [number for number in numbers if known is not None and number < len(known.partitions)]
     if not there:
         return {}
     try:
-        return await exchange.door.reading.offsets_at(exchange.caller, topic, there, LATEST, may_lack=True)
+        return await exchange.context.reads.offsets_at(exchange.caller, topic, there, LATEST, may_lack=True)
     except Problem:
-        return {}  # Nobody can say now, or the caller may not know.
+        return {}  # No leader answers, or the caller may not describe the topic.
 
 
 async def fetch_offsets(exchange: Exchange) -> GroupOffsets:
@@ -287,14 +287,14 @@ async def commit_offsets(exchange: Exchange) -> GroupOffsets:
     group = exchange.path["group"]
     offsets: dict[str, dict[int, int]] = {}
     for row in wanted.offsets:
-        topic = await exchange.door.topics.find(exchange.caller, row.topic, may_create=False)
-        exchange.door.topics.check_partition(topic, row.partition)
+        topic = await exchange.context.topics.find(exchange.caller, row.topic, may_create=False)
+        exchange.context.topics.check_partition(topic, row.partition)
         offsets.setdefault(row.topic, {})[row.partition] = row.offset
     if not offsets:
         raise Problem(400, "offsets is empty: name at least one", pointer=".offsets")
     epoch = wanted.member_epoch
     if wanted.member_id and epoch is None:
-        epoch = (await exchange.door.members.find(exchange, group, wanted.member_id)).member_epoch
+        epoch = (await exchange.context.members.find(exchange, group, wanted.member_id)).member_epoch
     await commit(exchange, group, offsets, wanted.member_id or "", -1 if epoch is None else epoch, wanted.metadata)
     return await fetch_offsets(exchange)
 
@@ -317,19 +317,18 @@ async def reset_offsets(exchange: Exchange) -> OffsetsReset:
 
 
 async def _plan(exchange: Exchange, wanted: OffsetsToReset, committed: Committed) -> list[OffsetReset]:
-    door, caller = exchange.door, exchange.caller
+    context, caller = exchange.context, exchange.caller
     names = [wanted.topic] if wanted.topic is not None else sorted(committed)
     if not names:
         raise Problem(409, f"group {exchange.path['group']} has committed nothing: name a topic")
     rows: list[OffsetReset] = []
     for name in names:
-        topic = await door.topics.find(caller, name, may_create=False)
+        topic = await context.topics.find(caller, name, may_create=False)
         numbers = wanted.partitions if wanted.partitions is not None else list(range(len(topic.partitions)))
         for number in numbers:
-            door.topics.check_partition(topic, number)
-        first = await door.reading.offsets_at(caller, name, numbers, EARLIEST)
-        last = await door.reading.offsets_at(caller, name, numbers, LATEST)
-        timed = await door.reading.offsets_at(caller, name, numbers, time_of(wanted.to))
+            context.topics.check_partition(topic, number)
+        first, last = await context.reads.offset_ranges(caller, name, numbers)
+        timed = await context.reads.offsets_at(caller, name, numbers, time_of(wanted.to))
         for number in dict.fromkeys(numbers):
             at = committed.get(name, {}).get(number)
             before = None if at is None else at[0]
@@ -344,7 +343,7 @@ async def _plan(exchange: Exchange, wanted: OffsetsToReset, committed: Committed
 
 async def delete_group(exchange: Exchange) -> GroupDeleted:
     group = exchange.path["group"]
-    response: DeleteGroupsResponse = await exchange.door.asking.ask_coordinator(
+    response: DeleteGroupsResponse = await exchange.context.gateway.call_coordinator(
         exchange.caller,
         group,
         ApiKey.DELETE_GROUPS,
@@ -376,7 +375,7 @@ OPERATIONS = (
         "POST",
         f"{_GROUP}/offsets/reset",
         reset_offsets,
-        "Let a group read again, or skip",
+        "Reset the offsets of a group: read again, or skip",
         "groups",
         body=OffsetsToReset,
         answer=OffsetsReset,

@@ -1,11 +1,11 @@
-"""Members of consumer groups over HTTP, in the new protocol (KIP-848): the broker assigns, nothing is remembered here.
+"""Members of consumer groups over HTTP, in the new protocol (KIP-848): the broker assigns, this node keeps nothing.
 
-A member is its id. Its epoch and what it has are asked of the coordinator where the client does not say them, so that
-any node can answer. What a client was told last it is taken to obey: a partition that was taken from it in one answer
-counts as let go with its next heartbeat.
+A member is its id. Its epoch and assignment come from the coordinator where the client does not send them, so that any
+node can answer. A client is taken to follow the last answer: a partition that one answer revokes counts as released
+with its next heartbeat.
 
-Rule: a member that is silent for `http.session.timeout.ms` is out, whichever nodes it spoke to: the group's coordinator
-      sees to it, which knows this door's members by their client id (`HttpContext`).
+Rule: a member that is silent for `http.session.timeout.ms` is removed, whichever nodes it used: the group's coordinator
+      recognizes HTTP's members by their client id (`HttpContext`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Assignment = dict[str, list[int]]
 
 
 class Membership(msgspec.Struct):
-    """What a member knows of itself."""
+    """A member's own state."""
 
     member_id: str
     member_epoch: int
@@ -47,10 +47,10 @@ class Membership(msgspec.Struct):
 
 
 class Members:
-    """Joins, beats and leaves on behalf of clients."""
+    """Joins, heartbeats and leaves for clients."""
 
-    def __init__(self, door: HttpContext) -> None:
-        self._door = door
+    def __init__(self, context: HttpContext) -> None:
+        self._context = context
 
     async def find(self, exchange: Exchange, group: str, member_id: str) -> MemberView:
         """A member as its coordinator knows it; raises a problem where there is none."""
@@ -67,7 +67,7 @@ class Members:
         raise AssertionError("checked")
 
     async def join(self, exchange: Exchange, group: str, topics: list[str], member_id: str | None) -> Membership:
-        """A new member, or one that comes back with its id."""
+        """Join as a new member, or return with a known id."""
         known: MemberView | None = None
         if member_id is not None:
             try:
@@ -85,12 +85,12 @@ class Members:
             subscribed_topic_names=topics,
             topic_partitions=[],
         )
-        response = await self._ask(exchange, group, request)
+        response = await self._call(exchange, group, request)
         check(response.error_code, f"group {group} cannot be joined", response.error_message)
-        return await self._told(exchange, group, request.member_id, response)
+        return await self._membership(exchange, group, request.member_id, response)
 
     async def beat(self, exchange: Exchange, group: str, member_id: str) -> Membership:
-        """A sign of life; what the member has from now on."""
+        """Send a heartbeat; the member's state from now on."""
         return await self._beat(exchange, group, await self.find(exchange, group, member_id), None)
 
     async def _beat(self, exchange: Exchange, group: str, known: MemberView, topics: list[str] | None) -> Membership:
@@ -104,42 +104,42 @@ class Members:
                 subscribed_topic_names=topics,
                 topic_partitions=self._owned(known.assignment),
             )
-            response = await self._ask(exchange, group, request)
+            response = await self._call(exchange, group, request)
             if response.error_code != ErrorCode.FENCED_MEMBER_EPOCH:
                 break
-            # Two requests of one member at once: one of them knew an older epoch.
+            # Two requests of one member at once: one of them had an older epoch.
             known = await self.find(exchange, group, known.member_id)
         check(response.error_code, f"member {known.member_id} of group {group}", response.error_message)
-        return await self._told(exchange, group, known.member_id, response)
+        return await self._membership(exchange, group, known.member_id, response)
 
     async def leave(self, exchange: Exchange, group: str, member_id: str) -> None:
         request = ConsumerGroupHeartbeatRequest(group, member_id, _LEAVE)
-        response = await self._ask(exchange, group, request)
+        response = await self._call(exchange, group, request)
         check(response.error_code, f"member {member_id} of group {group}", response.error_message)
 
-    async def _told(
+    async def _membership(
         self, exchange: Exchange, group: str, member_id: str, response: ConsumerGroupHeartbeatResponse
     ) -> Membership:
         if response.assignment is None:
             assignment = (await self.find(exchange, group, member_id)).assignment
         else:
-            known = self._door.broker.metadata.image.topics_by_id
+            known = self._context.broker.metadata.image.topics_by_id
             found = [(known.get(TopicId.of(bytes(row.topic_id))), row) for row in response.assignment.topic_partitions]
             assignment = {topic.name: sorted(row.partitions) for topic, row in found if topic is not None}
         return Membership(member_id, response.member_epoch, response.heartbeat_interval_ms, assignment)
 
     def _owned(self, assignment: Assignment) -> list[RequestTopicPartitions]:
-        topics = self._door.broker.metadata.image.topics
+        topics = self._context.broker.metadata.image.topics
         return [
             RequestTopicPartitions(topics[name].identity.value.bytes, numbers)
             for name, numbers in assignment.items()
             if name in topics
         ]
 
-    async def _ask(
+    async def _call(
         self, exchange: Exchange, group: str, request: ConsumerGroupHeartbeatRequest
     ) -> ConsumerGroupHeartbeatResponse:
-        response: ConsumerGroupHeartbeatResponse = await self._door.asking.ask_coordinator(
+        response: ConsumerGroupHeartbeatResponse = await self._context.gateway.call_coordinator(
             exchange.caller, group, ApiKey.CONSUMER_GROUP_HEARTBEAT, request, lambda answer: int(answer.error_code)
         )
         return response

@@ -1,10 +1,10 @@
-"""Operations of queues: share groups (KIP-932), whose members hold single records and say what became of them.
+"""Operations of queues, which are share groups (KIP-932): members acquire single records and acknowledge them.
 
-    acquire       records that nobody else gets until they are acknowledged, or their lock runs out
-    acknowledge   accept: done; release: somebody else may try; reject: nobody shall; renew: hold it for longer
+    acquire       records that no other member gets until they are acknowledged, or their lock expires
+    acknowledge   accept: done; release: another member may try; reject: none shall; renew: extend the lock
 
-A member is its id and nothing else: its epoch is asked of the coordinator, and each request begins a session of its
-own with the brokers that lead, so that any node answers. What a member holds outlasts the request that brought it.
+A member is its id and nothing else: its epoch comes from the coordinator, and each request opens a session of its own
+with the leaders, so that any node answers. Acquired records stay with the member after the request.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from qanat.connection.faults import RETRIABLE, UnreachableError, error_code
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicId
 from qanat.servers.http.exchange import Exchange
-from qanat.servers.http.operations import Asked, Operation
+from qanat.servers.http.operations import Operation, RequestBody
 from qanat.servers.http.problems import Problem, check, problem_of
 from qanat.servers.http.records.consume import Count, Wait
-from qanat.servers.http.records.record_json import Encoding, Message, records_of, told
+from qanat.servers.http.records.record_json import Encoding, Message, records_of, to_message
 from qanat.servers.http.records.record_parsing import TopicName
 from qanat.wire.kafka.messages.fetch import PartitionData as Fetched
 from qanat.wire.kafka.messages.share_acknowledge import (
@@ -48,49 +48,49 @@ _ACTIONS = {"accept": 1, "release": 2, "reject": 3, "renew": 4}
 _JOIN, _LEAVE = 0, -1
 _FIRST, _SECOND, _FINAL = 0, 1, -1
 _EXACTLY = 1
-"""No more records than asked for (KIP-1206)."""
+"""No more records than requested (KIP-1206)."""
 _ATTEMPTS = 5
 _LOOK_AGAIN_S = 0.1
 
 Assignment = dict[bytes, list[int]]
 """Partitions by topic id."""
-Said = dict[bytes, dict[int, list[AcknowledgementBatch]]]
-"""What is said of records, by topic id and partition."""
+Acknowledgements = dict[bytes, dict[int, list[AcknowledgementBatch]]]
+"""Acknowledgements by topic id and partition."""
 
 
-class ToAcquire(Asked, frozen=True):
-    """A wish for records."""
+class ToAcquire(RequestBody, frozen=True):
+    """A request for records."""
 
     topics: Annotated[list[TopicName], Meta(min_length=1, max_length=1000)]
     member_id: str | None = None
-    """Who comes back; without it a new member is made."""
+    """A known member; without it a new one joins."""
     count: Count = 1
     """How many records at most."""
     timeout_ms: Wait = 0
-    """How long to wait where there is nothing yet."""
+    """How long to wait for the first record."""
     encoding: Encoding = "auto"
-    """How keys and values are told."""
+    """How keys and values are shown."""
 
 
 class QueueMessage(Message):
-    """A record that the member holds."""
+    """An acquired record."""
 
     topic: str = ""
     delivery_count: int = 1
-    """How often it was given out, this time included."""
+    """How often it was delivered, this time included."""
 
 
 class Acquired(msgspec.Struct):
-    """Records that the member holds now."""
+    """The records that the member acquired."""
 
     member_id: str
     messages: list[QueueMessage]
     lock_timeout_ms: int
-    """They are given to somebody else if nothing is said of them for so long."""
+    """Another member gets them if they are not acknowledged for so long."""
 
 
-class Acknowledgement(Asked, frozen=True):
-    """What became of a record."""
+class Acknowledgement(RequestBody, frozen=True):
+    """The outcome of a record."""
 
     topic: TopicName
     partition: Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -98,8 +98,8 @@ class Acknowledgement(Asked, frozen=True):
     action: Action = "accept"
 
 
-class ToAcknowledge(Asked, frozen=True):
-    """What became of records."""
+class ToAcknowledge(RequestBody, frozen=True):
+    """The outcomes of records."""
 
     member_id: Annotated[str, Meta(min_length=1)]
     records: Annotated[list[Acknowledgement], Meta(min_length=1)]
@@ -112,7 +112,7 @@ class Acknowledged(msgspec.Struct):
 
 
 class QueueLeft(msgspec.Struct):
-    """What was done: what the member held is given to others."""
+    """What was done: other members get the records of this one."""
 
     member_id: str
     done: Literal["left"]
@@ -120,22 +120,22 @@ class QueueLeft(msgspec.Struct):
 
 async def acquire(exchange: Exchange) -> Acquired:
     wanted: ToAcquire = exchange.body
-    door, group = exchange.door, exchange.path["group"]
+    context, group = exchange.context, exchange.path["group"]
     names = list(dict.fromkeys(wanted.topics))
     for name in names:
-        await door.topics.find(exchange.caller, name)
+        await context.topics.find(exchange.caller, name)
     member_id = wanted.member_id or str(uuid.uuid4())
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + min(wanted.timeout_ms, door.settings.http_poll_max_ms) / 1000
-    patience = loop.time() + door.asking.timeout_s
-    count = min(wanted.count, door.settings.http_max_poll_records)
+    deadline = loop.time() + min(wanted.timeout_ms, context.settings.http_poll_max_ms) / 1000
+    give_up_at = loop.time() + context.gateway.timeout_s
+    count = min(wanted.count, context.settings.http_max_poll_records)
     while True:
         assignment = await _beat(exchange, group, member_id, names)
         left_ms = round(max(0.0, deadline - loop.time()) * 1000)
         if assignment:
-            # A new member of a busy group may be given partitions only with its next heartbeat.
+            # A new member of a busy group may get partitions only with its next heartbeat.
             found, is_moving = await _fetch(exchange, group, member_id, assignment, wanted, count, min(left_ms, 5_000))
-            if found.messages or (left_ms == 0 and not (is_moving and loop.time() < patience)):
+            if found.messages or (left_ms == 0 and not (is_moving and loop.time() < give_up_at)):
                 return found
             if is_moving:
                 await asyncio.sleep(_LOOK_AGAIN_S)
@@ -146,11 +146,11 @@ async def acquire(exchange: Exchange) -> Acquired:
 
 
 async def _beat(exchange: Exchange, group: str, member_id: str, topics: list[str]) -> Assignment:
-    """Join, or show that the member lives; which partitions it may take records from."""
+    """Join, or send a heartbeat; the partitions assigned to the member."""
     epoch = await _epoch(exchange, group, member_id)
     for _ in range(_ATTEMPTS):
         request = ShareGroupHeartbeatRequest(group, member_id, epoch, subscribed_topic_names=topics)
-        response: ShareGroupHeartbeatResponse = await exchange.door.asking.ask_coordinator(
+        response: ShareGroupHeartbeatResponse = await exchange.context.gateway.call_coordinator(
             exchange.caller, group, ApiKey.SHARE_GROUP_HEARTBEAT, request, lambda answer: int(answer.error_code)
         )
         if response.error_code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
@@ -164,7 +164,7 @@ async def _beat(exchange: Exchange, group: str, member_id: str, topics: list[str
 
 
 async def _describe(exchange: Exchange, group: str) -> ShareGroupDescribeResponse:
-    response: ShareGroupDescribeResponse = await exchange.door.asking.ask_coordinator(
+    response: ShareGroupDescribeResponse = await exchange.context.gateway.call_coordinator(
         exchange.caller,
         group,
         ApiKey.SHARE_GROUP_DESCRIBE,
@@ -175,7 +175,7 @@ async def _describe(exchange: Exchange, group: str) -> ShareGroupDescribeRespons
 
 
 async def _epoch(exchange: Exchange, group: str, member_id: str) -> int:
-    """The member's epoch; that of a newcomer where nobody knows it."""
+    """The member's epoch; that of a new member where it is unknown."""
     for one in (await _describe(exchange, group)).groups[0].members:
         if one.member_id == member_id:
             return one.member_epoch
@@ -198,7 +198,7 @@ async def _fetch(
     count: int,
     wait_ms: int,
 ) -> tuple[Acquired, bool]:
-    """Records of every leader that answers, and whether one of them does not: it is being replaced."""
+    """Records from every leader that answers, and whether one does not, because it is being replaced."""
     is_moving = False
     messages: list[QueueMessage] = []
     lock_ms = 0
@@ -211,14 +211,14 @@ async def _fetch(
             _FIRST,
             max_wait_ms=wait_ms if is_last and not messages else 0,
             min_bytes=1,
-            max_bytes=exchange.door.settings.http_answer_max_bytes,
+            max_bytes=exchange.context.settings.http_answer_max_bytes,
             max_records=count - len(messages),
             batch_size=count,
             share_acquire_mode=_EXACTLY,
             topics=topics,
         )
         try:
-            response: ShareFetchResponse = await exchange.door.asking.ask(
+            response: ShareFetchResponse = await exchange.context.gateway.call(
                 exchange.caller, ApiKey.SHARE_FETCH, request, leader
             )
         except UnreachableError:
@@ -232,7 +232,7 @@ async def _fetch(
                 if error_code(row.error_code) in RETRIABLE:
                     is_moving = True
                     continue
-                messages += _told(exchange, bytes(topic.topic_id), row, wanted.encoding)
+                messages += _messages(exchange, bytes(topic.topic_id), row, wanted.encoding)
         if len(messages) >= count:
             break
     return Acquired(member_id, messages, lock_ms), is_moving
@@ -244,23 +244,23 @@ def _by_leader(exchange: Exchange, assignment: Assignment) -> dict[int, list[Fet
         name = _name(exchange, topic_id)
         rows: dict[int, list[FetchPartition]] = {}
         for number in numbers:
-            rows.setdefault(exchange.door.asking.leader(name, number), []).append(FetchPartition(number))
+            rows.setdefault(exchange.context.gateway.leader(name, number), []).append(FetchPartition(number))
         for leader, partitions in rows.items():
             found.setdefault(leader, []).append(FetchTopic(topic_id, partitions))
     return found
 
 
 def _name(exchange: Exchange, topic_id: bytes) -> str:
-    topic = exchange.door.broker.metadata.image.topics_by_id.get(TopicId.of(topic_id))
+    topic = exchange.context.broker.metadata.image.topics_by_id.get(TopicId.of(topic_id))
     return "" if topic is None else topic.name
 
 
 def _end_session(exchange: Exchange, group: str, member_id: str) -> None:
-    """Sessions are for clients that stay; what the member holds stays with it."""
-    exchange.door.broker.share_partitions.sessions.end(Member(group, member_id))
+    """End the session of this request; acquired records stay with the member."""
+    exchange.context.broker.share_partitions.sessions.end(Member(group, member_id))
 
 
-def _told(exchange: Exchange, topic_id: bytes, row: ShareFetched, encoding: Encoding) -> Iterable[QueueMessage]:
+def _messages(exchange: Exchange, topic_id: bytes, row: ShareFetched, encoding: Encoding) -> Iterable[QueueMessage]:
     name = _name(exchange, topic_id)
     check(row.error_code, f"topic {name} partition {row.partition_index}", row.error_message)
     if not row.acquired_records:
@@ -273,20 +273,20 @@ def _told(exchange: Exchange, topic_id: bytes, row: ShareFetched, encoding: Enco
     fetched = Fetched(row.partition_index, records=row.records)
     for offset, timestamp, raw in records_of(fetched, min(held)):
         if raw is not None and offset in held:
-            one = told(row.partition_index, offset, timestamp, raw, encoding)
+            one = to_message(row.partition_index, offset, timestamp, raw, encoding)
             fields = {field: getattr(one, field) for field in one.__struct_fields__}
             yield QueueMessage(**fields, topic=name, delivery_count=held[offset])
 
 
 async def acknowledge(exchange: Exchange) -> Acknowledged:
     wanted: ToAcknowledge = exchange.body
-    door, group = exchange.door, exchange.path["group"]
-    image = door.broker.metadata.image
-    rows: dict[tuple[int, bool], Said] = {}
+    context, group = exchange.context, exchange.path["group"]
+    image = context.broker.metadata.image
+    rows: dict[tuple[int, bool], Acknowledgements] = {}
     for one in sorted(wanted.records, key=lambda one: one.offset):
-        topic = await door.topics.find(exchange.caller, one.topic, may_create=False)
-        door.topics.check_partition(topic, one.partition)
-        where = (door.asking.leader(one.topic, one.partition), one.action == "renew")
+        topic = await context.topics.find(exchange.caller, one.topic, may_create=False)
+        context.topics.check_partition(topic, one.partition)
+        where = (context.gateway.leader(one.topic, one.partition), one.action == "renew")
         topic_id = image.topics[one.topic].identity.value.bytes
         batches = rows.setdefault(where, {}).setdefault(topic_id, {}).setdefault(one.partition, [])
         batches.append(AcknowledgementBatch(one.offset, one.offset, [_ACTIONS[one.action]]))
@@ -300,36 +300,36 @@ async def _acknowledge(
     group: str,
     member_id: str,
     leader: int,
-    topics: Said,
+    topics: Acknowledgements,
     *,
     is_renewal: bool = False,
     epoch: int = _SECOND,
 ) -> None:
     named = [FetchTopic(topic_id, [FetchPartition(number) for number in rows]) for topic_id, rows in topics.items()]
-    said = [
+    acknowledged = [
         AcknowledgeTopic(topic_id, [AcknowledgePartition(number, batches) for number, batches in rows.items()])
         for topic_id, rows in topics.items()
     ]
-    asking = exchange.door.asking
+    gateway = exchange.context.gateway
     for _ in range(_ATTEMPTS):
-        # A session is begun for this alone: it brings no records.
+        # A session for this request alone: it acquires no records.
         beginning = ShareFetchRequest(group, member_id, _FIRST, max_records=0, topics=named)
-        begun: ShareFetchResponse = await asking.ask(exchange.caller, ApiKey.SHARE_FETCH, beginning, leader)
+        begun: ShareFetchResponse = await gateway.call(exchange.caller, ApiKey.SHARE_FETCH, beginning, leader)
         check(begun.error_code, f"queue {group}", begun.error_message)
-        request = ShareAcknowledgeRequest(group, member_id, epoch, is_renewal, said)
-        response: ShareAcknowledgeResponse = await asking.ask(
+        request = ShareAcknowledgeRequest(group, member_id, epoch, is_renewal, acknowledged)
+        response: ShareAcknowledgeResponse = await gateway.call(
             exchange.caller, ApiKey.SHARE_ACKNOWLEDGE, request, leader
         )
         if response.error_code not in (
             ErrorCode.INVALID_SHARE_SESSION_EPOCH,
             ErrorCode.SHARE_SESSION_NOT_FOUND,
         ):
-            break  # Otherwise another request of the same member came in between.
+            break  # Otherwise another request of the same member intervened.
     _end_session(exchange, group, member_id)
     check(response.error_code, f"queue {group}", response.error_message)
     for topic in response.responses:
         for row in topic.partitions:
-            # A leader that took over has given nothing out yet, and calls such offsets an invalid request.
+            # A new leader has delivered nothing yet, and answers INVALID_REQUEST for such offsets.
             if row.error_code in (ErrorCode.INVALID_RECORD_STATE, ErrorCode.INVALID_REQUEST):
                 raise Problem(
                     409,
@@ -344,10 +344,12 @@ async def leave_queue(exchange: Exchange) -> QueueLeft:
     group, member_id = exchange.path["group"], exchange.path["member"]
     assignment = await _assignment(exchange, group, member_id)
     for leader, topics in _by_leader(exchange, assignment).items():
-        nothing: Said = {topic.topic_id: {row.partition_index: [] for row in topic.partitions} for topic in topics}
+        nothing: Acknowledgements = {
+            topic.topic_id: {row.partition_index: [] for row in topic.partitions} for topic in topics
+        }
         await _acknowledge(exchange, group, member_id, leader, nothing, epoch=_FINAL)
     request = ShareGroupHeartbeatRequest(group, member_id, _LEAVE)
-    response: ShareGroupHeartbeatResponse = await exchange.door.asking.ask_coordinator(
+    response: ShareGroupHeartbeatResponse = await exchange.context.gateway.call_coordinator(
         exchange.caller, group, ApiKey.SHARE_GROUP_HEARTBEAT, request, lambda answer: int(answer.error_code)
     )
     check(response.error_code, f"member {member_id} of queue {group}", response.error_message)
@@ -360,7 +362,7 @@ OPERATIONS = (
         "POST",
         f"{_QUEUE}/acquire",
         acquire,
-        "Get records that nobody else gets until they are acknowledged; joins the queue",
+        "Acquire records: no other member gets them until they are acknowledged; joins the queue",
         "queues",
         body=ToAcquire,
         answer=Acquired,
@@ -370,7 +372,7 @@ OPERATIONS = (
         "POST",
         f"{_QUEUE}/acknowledge",
         acknowledge,
-        "Say what became of records: accept, release, reject, renew",
+        "Acknowledge records: accept, release, reject, renew",
         "queues",
         body=ToAcknowledge,
         answer=Acknowledged,
@@ -379,7 +381,7 @@ OPERATIONS = (
         "DELETE",
         f"{_QUEUE}/members/{{member}}",
         leave_queue,
-        "Leave a queue: what the member holds is given to others",
+        "Leave a queue: other members get the records of this one",
         "queues",
         answer=QueueLeft,
     ),

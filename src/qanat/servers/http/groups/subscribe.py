@@ -11,7 +11,7 @@ from msgspec import Meta
 from qanat.servers.http.exchange import Exchange
 from qanat.servers.http.groups.committed_offsets import commit, fetch_committed
 from qanat.servers.http.groups.members import Assignment, Membership
-from qanat.servers.http.operations import Asked, Operation, Parameters
+from qanat.servers.http.operations import Operation, Parameters, RequestBody
 from qanat.servers.http.records.consume import Count, Isolation, Wait
 from qanat.servers.http.records.partition_reads import EARLIEST, LATEST
 from qanat.servers.http.records.record_json import Encoding, Message
@@ -21,29 +21,29 @@ GroupName = Annotated[str, Meta(min_length=1, max_length=249)]
 _LOOK_AGAIN_S = 0.1
 
 
-class Subscription(Asked, frozen=True):
-    """A wish to read topics together with the other members of a group."""
+class Subscription(RequestBody, frozen=True):
+    """A subscription to topics, as a member of a group."""
 
     group: GroupName
     topics: Annotated[list[TopicName], Meta(min_length=1, max_length=1000)]
     member_id: str | None = None
-    """Who comes back; without it a new member is made."""
+    """A known member; without it a new one joins."""
     timeout_ms: Wait = 0
-    """How long to wait for partitions, where others have to let go of them first."""
+    """How long to wait for partitions that other members must release first."""
 
 
 class Subscribed(msgspec.Struct):
-    """What a member reads."""
+    """A member's assignment."""
 
     assigned_partitions: list[int]
-    """The numbers of all partitions that are this member's now."""
+    """The numbers of all partitions assigned to this member."""
     member_id: str
     member_epoch: int
     assignment: Assignment
     """The same by topic."""
     heartbeat_interval_ms: int
     session_timeout_ms: int
-    """A member that is silent for so long is out."""
+    """A member that is silent for so long is removed."""
 
 
 class Left(msgspec.Struct):
@@ -59,15 +59,15 @@ class GroupRecordsQuery(Parameters, frozen=True):
     count: Count = 100
     """How many records at most."""
     timeout_ms: Wait = 0
-    """How long to wait where there is nothing yet."""
+    """How long to wait for the first record."""
     begin: Literal["earliest", "latest"] = msgspec.field(name="from", default="earliest")
-    """Where to begin in partitions that nothing is committed for."""
+    """Where to begin in partitions without a committed offset."""
     isolation: Isolation = "read_committed"
     """Whether records of transactions are seen before they are committed."""
     encoding: Encoding = "auto"
-    """How keys and values are told."""
+    """How keys and values are shown."""
     auto_commit: bool = False
-    """Whether what this answer brings counts as read at once; at most once, should the answer get lost."""
+    """Whether to commit this answer's records at once: at most once, if the answer gets lost."""
 
 
 class GroupMessage(Message):
@@ -77,7 +77,7 @@ class GroupMessage(Message):
 
 
 class TopicOffset(msgspec.Struct):
-    """Where to go on in a partition: what is committed after this answer's records were handled."""
+    """The offset to commit for a partition after this answer's records are handled."""
 
     topic: str
     partition: int
@@ -85,14 +85,14 @@ class TopicOffset(msgspec.Struct):
 
 
 class GroupRecords(msgspec.Struct):
-    """Records for a member, and what to commit once they are handled."""
+    """Records for a member, and the offsets to commit once they are handled."""
 
     messages: list[GroupMessage]
     offsets: list[TopicOffset]
     assignment: Assignment
 
 
-def _told(exchange: Exchange, membership: Membership) -> Subscribed:
+def _subscribed(exchange: Exchange, membership: Membership) -> Subscribed:
     numbers = [number for name in sorted(membership.assignment) for number in membership.assignment[name]]
     return Subscribed(
         numbers,
@@ -100,44 +100,44 @@ def _told(exchange: Exchange, membership: Membership) -> Subscribed:
         membership.member_epoch,
         membership.assignment,
         membership.heartbeat_interval_ms,
-        exchange.door.settings.http_session_timeout_ms,
+        exchange.context.settings.http_session_timeout_ms,
     )
 
 
 async def subscribe(exchange: Exchange) -> Subscribed:
     wanted: Subscription = exchange.body
-    door = exchange.door
+    context = exchange.context
     topics = list(dict.fromkeys(wanted.topics))
     for name in topics:
-        await door.topics.find(exchange.caller, name)
-    membership = await door.members.join(exchange, wanted.group, topics, wanted.member_id)
+        await context.topics.find(exchange.caller, name)
+    membership = await context.members.join(exchange, wanted.group, topics, wanted.member_id)
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + min(wanted.timeout_ms, door.settings.http_poll_max_ms) / 1000
+    deadline = loop.time() + min(wanted.timeout_ms, context.settings.http_poll_max_ms) / 1000
     while not membership.assignment and loop.time() < deadline:
         await asyncio.sleep(_LOOK_AGAIN_S)
-        membership = await door.members.beat(exchange, wanted.group, membership.member_id)
-    return _told(exchange, membership)
+        membership = await context.members.beat(exchange, wanted.group, membership.member_id)
+    return _subscribed(exchange, membership)
 
 
 async def heartbeat(exchange: Exchange) -> Subscribed:
     group, member_id = exchange.path["group"], exchange.path["member"]
-    return _told(exchange, await exchange.door.members.beat(exchange, group, member_id))
+    return _subscribed(exchange, await exchange.context.members.beat(exchange, group, member_id))
 
 
 async def leave_group(exchange: Exchange) -> Left:
     group, member_id = exchange.path["group"], exchange.path["member"]
-    await exchange.door.members.leave(exchange, group, member_id)
+    await exchange.context.members.leave(exchange, group, member_id)
     return Left(member_id, "left")
 
 
 async def read_as_member(exchange: Exchange) -> GroupRecords:
     query: GroupRecordsQuery = exchange.query
-    door, group, member_id = exchange.door, exchange.path["group"], exchange.path["member"]
+    context, group, member_id = exchange.context, exchange.path["group"], exchange.path["member"]
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + min(query.timeout_ms, door.settings.http_poll_max_ms) / 1000
+    deadline = loop.time() + min(query.timeout_ms, context.settings.http_poll_max_ms) / 1000
     while True:
-        membership = await door.members.beat(exchange, group, member_id)
-        # Who waits for longer than its session must be heard of meanwhile, and may be given other partitions.
+        membership = await context.members.beat(exchange, group, member_id)
+        # A member that waits for longer than its session must send heartbeats, and may get other partitions.
         found = await _read(exchange, membership, min(deadline, loop.time() + _beat_s(exchange)))
         if found.messages or loop.time() >= deadline:
             break
@@ -150,17 +150,17 @@ async def read_as_member(exchange: Exchange) -> GroupRecords:
 
 
 def _beat_s(exchange: Exchange) -> float:
-    return exchange.door.settings.http_session_timeout_ms / 3000
+    return exchange.context.settings.http_session_timeout_ms / 3000
 
 
 async def _read(exchange: Exchange, membership: Membership, deadline: float) -> GroupRecords:
-    """Records of a member's partitions as they are assigned now; until the deadline, where there are none."""
+    """Records of the member's partitions as assigned now; waits for the first until the deadline."""
     query: GroupRecordsQuery = exchange.query
-    door = exchange.door
+    context = exchange.context
     loop = asyncio.get_running_loop()
     committed = await fetch_committed(exchange, exchange.path["group"])
     found = GroupRecords([], [], membership.assignment)
-    count = min(query.count, door.settings.http_max_poll_records)
+    count = min(query.count, context.settings.http_max_poll_records)
     names = sorted(membership.assignment)
     starts: dict[str, dict[int, int]] = {}
     moved: dict[str, dict[int, int]] = {name: {} for name in names}
@@ -172,19 +172,19 @@ async def _read(exchange: Exchange, membership: Membership, deadline: float) -> 
                 break
             positions = dict(starts[name])
             left_ms = round(max(0.0, deadline - loop.time()) * 1000)
-            # With one topic the broker wakes us; with several, each is looked at in turn.
+            # With one topic the broker wakes this request; with several, each is polled in turn.
             wait_ms = 0 if found.messages else left_ms if len(names) == 1 else min(left_ms, 100)
-            messages = await door.reading.read(
+            messages = await context.reads.read(
                 exchange.caller,
                 name,
                 positions,
                 count=count - len(found.messages),
-                max_bytes=door.settings.http_answer_max_bytes,
+                max_bytes=context.settings.http_answer_max_bytes,
                 wait_ms=wait_ms,
                 is_committed=query.isolation == "read_committed",
                 encoding=query.encoding,
             )
-            found.messages += [_of(name, message) for message in messages]
+            found.messages += [_with_topic(name, message) for message in messages]
             moved[name] |= {number: offset for number, offset in positions.items() if offset != starts[name][number]}
             starts[name] = positions
         found.offsets = [TopicOffset(name, *row) for name, rows in moved.items() for row in rows.items()]
@@ -202,19 +202,19 @@ async def _starts(
     committed: dict[int, tuple[int, str]],
     query: GroupRecordsQuery,
 ) -> dict[int, int]:
-    """Where a member goes on: what is committed, as far as that is still there."""
-    reading = exchange.door.reading
-    first = await reading.offsets_at(exchange.caller, topic, numbers, EARLIEST)
+    """The positions of a member: its committed offsets, as far as those still exist."""
+    reads = exchange.context.reads
+    first = await reads.offsets_at(exchange.caller, topic, numbers, EARLIEST)
     missing = first if query.begin == "earliest" else {}
     if query.begin == "latest" and any(number not in committed for number in numbers):
-        missing = await reading.offsets_at(exchange.caller, topic, numbers, LATEST)
+        missing = await reads.offsets_at(exchange.caller, topic, numbers, LATEST)
     return {
         number: max(committed[number][0], first[number]) if number in committed else missing[number]
         for number in numbers
     }
 
 
-def _of(topic: str, message: Message) -> GroupMessage:
+def _with_topic(topic: str, message: Message) -> GroupMessage:
     return GroupMessage(
         message.partition,
         message.offset,
@@ -234,7 +234,7 @@ OPERATIONS = (
         "POST",
         "/subscribe",
         subscribe,
-        "Join a group, or come back with a member_id: which partitions to read",
+        "Join a group, or return with a member_id: the assigned partitions",
         "groups",
         body=Subscription,
         answer=Subscribed,
@@ -244,7 +244,7 @@ OPERATIONS = (
         "POST",
         f"{_MEMBER}/heartbeat",
         heartbeat,
-        "Show that a member lives; what it reads from now on",
+        "Send a heartbeat; the assignment from now on",
         "groups",
         answer=Subscribed,
     ),
@@ -252,7 +252,7 @@ OPERATIONS = (
         "GET",
         f"{_MEMBER}/records",
         read_as_member,
-        "Records of the member's partitions, from what is committed on; also a heartbeat",
+        "Records of the member's partitions from the committed offsets on; also a heartbeat",
         "groups",
         query=GroupRecordsQuery,
         answer=GroupRecords,

@@ -1,6 +1,6 @@
-"""Records into batches: how large they are, where to cut, and the bytes.
+"""Batches of records: their sizes, where to cut, and the bytes.
 
-Shared by whoever writes: into a log of this broker (`producing`), to another (`forwarding`), in transactions
+Used for the log of this broker (`record_routing`), for other brokers (`forwarding`) and in transactions
 (`idempotency`).
 """
 
@@ -16,10 +16,10 @@ from qanat.wire.record_writer import encode_records
 from qanat.wire.records import BatchFields, sealed
 
 if TYPE_CHECKING:
-    from qanat.servers.http.records.record_parsing import Outgoing
+    from qanat.servers.http.records.record_parsing import ProducerRecord
 
 BATCH_BYTES = 512 * 1024
-"""Records of one batch together, unless one alone is larger."""
+"""Largest records of one batch together, unless a single one is larger."""
 _RECORD_OVERHEAD = 24
 _PLAIN = BatchFields()
 
@@ -27,13 +27,13 @@ Result = int | Problem
 """A record's offset, or why it has none."""
 
 
-def size_of(record: Outgoing) -> int:
+def size_of(record: ProducerRecord) -> int:
     headers = sum([len(name) + len(text or b"") for name, text in record.headers]) if record.headers else 0
     return _RECORD_OVERHEAD + len(record.key or b"") + len(record.value or b"") + headers
 
 
-def batches_of(numbers: Sequence[int], records: Sequence[Outgoing]) -> list[tuple[int, int]]:
-    """Where to cut a partition's records, so that no batch is too large."""
+def batches_of(numbers: Sequence[int], records: Sequence[ProducerRecord]) -> list[tuple[int, int]]:
+    """The cuts between a partition's batches, so that none is too large."""
     cuts: list[tuple[int, int]] = []
     first = size = 0
     for place, number in enumerate(numbers):
@@ -46,7 +46,7 @@ def batches_of(numbers: Sequence[int], records: Sequence[Outgoing]) -> list[tupl
     return cuts
 
 
-def encoded(records: Sequence[Outgoing], fields: BatchFields = _PLAIN) -> bytearray:
+def encoded(records: Sequence[ProducerRecord], fields: BatchFields = _PLAIN) -> bytearray:
     """A batch of these records."""
     base = records[0].timestamp
     latest = base

@@ -1,8 +1,8 @@
-"""Very many records at once: lines that have a value and perhaps a key and nothing else, written as columns.
+"""Very many lines at once, written as columns: lines with a value, perhaps a key, and nothing else.
 
-Nearly every stream of lines is like that. Line by line, Python would take longer than the log; here everything but
-the decoding is done for whole columns (`wire.columns`), a piece of the body at a time. What is not so plain (headers,
-tombstones, partitions, other topics, a refusal) goes the general way.
+Nearly every stream of lines is like that. Line by line, Python would take longer than the log; here everything but the
+decoding is done for whole columns (`wire.columns`), a piece of the body at a time. Other lines (with headers,
+tombstones, partitions, other topics) and refused batches take the ordinary path.
 """
 
 from __future__ import annotations
@@ -18,25 +18,26 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw
 
+from qanat.api.records.append import ALL, NONE, append
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.replicas.partition_end import Written
 from qanat.model.errors import QanatError
 from qanat.servers.http.problems import Problem
 from qanat.servers.http.records.forwarding import NOT_KNOWN
 from qanat.servers.http.records.produce_results import ProducedOrNot
-from qanat.servers.http.records.record_parsing import Outgoing, now_ms, pieces_of
+from qanat.servers.http.records.record_parsing import ProducerRecord, now_ms, pieces_of
 from qanat.wire.columns import BinaryColumn, Columns, encode_columns
 from qanat.wire.key_hash import place_rows
 
 if TYPE_CHECKING:
-    from qanat.servers.http.caller import Caller
-    from qanat.servers.http.records.record_routing import Producing
+    from qanat.servers.http.caller import HttpCaller
+    from qanat.servers.http.records.record_routing import RecordRouter
 
 _NULL = b"null"
 
 
 class PlainLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """A line with nothing out of the ordinary."""
+    """A line with nothing but a value and a key."""
 
     value: Raw
     key: str | None = None
@@ -48,8 +49,8 @@ _DECODER = msgspec.json.Decoder(PlainLine)
 _KEY, _VALUE = attrgetter("key"), attrgetter("value")
 
 
-async def read_plain(body: bytes) -> list[Piece] | None:
-    """The body as columns; None where it is not plain, or wrong."""
+async def read_columns(body: bytes) -> list[Piece] | None:
+    """The body as columns; None where it has other lines, or faults."""
     pieces: list[Piece] = []
     for piece in pieces_of(body):
         try:
@@ -66,23 +67,23 @@ async def read_plain(body: bytes) -> list[Piece] | None:
     return pieces
 
 
-class PlainWriter:
-    """Writes the pieces of one request into one topic whose partitions may be elsewhere or in trouble."""
+class ColumnarWriter:
+    """Writes the pieces of one request to one topic, also where other brokers lead its partitions."""
 
-    def __init__(self, producing: Producing, caller: Caller, topic: str, partitions: int, acks: int) -> None:
-        self._producing = producing
+    def __init__(self, router: RecordRouter, caller: HttpCaller, topic: str, partitions: int, acks: int) -> None:
+        self._router = router
         self._caller = caller
         self._topic = topic
         self._partitions = partitions
         self._acks = acks
         self._now = now_ms()
         self._unacknowledged: list[tuple[Written, list[int]]] = []
-        """Batches that are in their logs, and the places of their records in the answer."""
+        """Appended batches, and the places of their records in the answer."""
         self.results: list[ProducedOrNot] = []
         self.failed = 0
 
     async def write(self, piece: Piece) -> None:
-        """Append one piece; its acknowledgement is waited for by `finish`."""
+        """Append one piece; `finish` awaits its acknowledgement."""
         keys, values = piece
         count, first = len(values), len(self.results)
         encoded_keys = None if keys[0] is None else [key.encode() for key in keys if key is not None]
@@ -104,7 +105,7 @@ class PlainWriter:
 
     def _targets(self, keys: Sequence[bytes] | None, count: int) -> Sequence[int]:
         if keys is None:
-            turn = self._producing.take_turns(self._topic, count)
+            turn = self._router.next_turns(self._topic, count)
             return [(turn + row) % self._partitions for row in range(count)]
         targets = array("i", bytes(4 * count))
         offsets, data = _laid_out(keys)
@@ -112,31 +113,31 @@ class PlainWriter:
         return targets.tolist()
 
     async def _write_rows(self, number: int, columns: Columns, start: int, end: int, places: list[int]) -> None:
-        partition = self._producing.direct(self._topic, number, self._acks, is_bulk=True)
+        partition = self._router.find_led(self._topic, number, self._acks, is_bulk=True)
         done = 0
         for batch, count in encode_columns(columns, batch_bytes=512 * 1024, first_row=start, end_row=end):
             chosen = places[done : done + count]
             written = None if partition is None else await _appended(partition, batch)
             if written is None:
-                await self._generally(number, columns, start + done, chosen)
+                await self._write_ordinary(number, columns, start + done, chosen)
             else:
-                self._tell(written.base_offset, chosen)
-                if written.durable is not None and self._acks == -1:
+                self._set_offsets(written.base_offset, chosen)
+                if written.durable is not None and self._acks == ALL:
                     self._unacknowledged.append((written, chosen))
             done += count
 
-    def _tell(self, base_offset: int, places: list[int]) -> None:
+    def _set_offsets(self, base_offset: int, places: list[int]) -> None:
         results = self.results
         for offset, place in enumerate(places, base_offset):
             results[place].offset = offset
 
-    async def _generally(self, number: int, columns: Columns, first: int, places: list[int]) -> None:
-        """The same for rows that cannot go straight into a log: by asking, and with what is wrong told for each."""
+    async def _write_ordinary(self, number: int, columns: Columns, first: int, places: list[int]) -> None:
+        """Write rows that cannot be appended directly, with a result or a problem for each."""
         records = [
-            Outgoing(self._topic, _cell(columns.keys, row), _cell(columns.values, row), (), self._now, number)
+            ProducerRecord(self._topic, _cell(columns.keys, row), _cell(columns.values, row), (), self._now, number)
             for row in range(first, first + len(places))
         ]
-        for place, result in zip(places, await self._producing.write(self._caller, records, self._acks), strict=True):
+        for place, result in zip(places, await self._router.write(self._caller, records, self._acks), strict=True):
             if isinstance(result, Problem):
                 self._fail(place, result)
             else:
@@ -147,7 +148,7 @@ class PlainWriter:
         self.results[place] = ProducedOrNot(problem=problem.document())
 
     async def finish(self) -> None:
-        """Wait until everything is on disk."""
+        """Wait until everything is durable."""
         for written, places in self._unacknowledged:
             durable = written.durable
             assert durable is not None
@@ -156,14 +157,14 @@ class PlainWriter:
             if (fault := durable.exception()) is not None:
                 for place in places:
                     self._fail(place, Problem(503, f"topic {self._topic}: {fault}; {NOT_KNOWN}"))
-        if self._acks == 0:
+        if self._acks == NONE:
             for result in self.results:
                 result.offset = None
 
 
 async def _appended(partition: Partition, batch: bytearray) -> Written | None:
     try:
-        return partition.append_now(batch) or await partition.append(batch)
+        return await append(partition, batch)
     except QanatError:
         return None
 

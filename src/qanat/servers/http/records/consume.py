@@ -39,7 +39,7 @@ class ConsumeQuery(Parameters, frozen=True):
     isolation: Isolation = "read_committed"
     """Whether records of transactions are seen before they are committed."""
     encoding: Encoding = "auto"
-    """How keys and values are told: `auto` tells JSON as JSON, text as text and the rest as base64."""
+    """How keys and values are shown: `auto` shows JSON as JSON, text as text and the rest as base64."""
 
 
 class RecordsQuery(Parameters, frozen=True):
@@ -56,7 +56,7 @@ class RecordsQuery(Parameters, frozen=True):
     isolation: Isolation = "read_committed"
     """Whether records of transactions are seen before they are committed."""
     encoding: Encoding = "auto"
-    """How keys and values are told."""
+    """How keys and values are shown."""
 
 
 class Consumed(msgspec.Struct):
@@ -75,9 +75,11 @@ class ConsumedAll(msgspec.Struct):
 
 async def consume(exchange: Exchange) -> Consumed:
     query: ConsumeQuery = exchange.query
-    door, caller = exchange.door, exchange.caller
+    context, caller = exchange.context, exchange.caller
     topic = await (
-        door.topics.only(caller) if query.topic is None else door.topics.find(caller, query.topic, may_create=False)
+        context.topics.only(caller)
+        if query.topic is None
+        else context.topics.find(caller, query.topic, may_create=False)
     )
     number = query.partition
     if number is None:
@@ -88,20 +90,20 @@ async def consume(exchange: Exchange) -> Consumed:
                 f"{len(topic.partitions) - 1}, or read all at /api/v1/topics/{topic.name}/records",
             )
         number = 0
-    door.topics.check_partition(topic, number)
+    context.topics.check_partition(topic, number)
     if isinstance(query.offset, int):
         offset = query.offset
     else:
         at = EARLIEST if query.offset == "earliest" else LATEST
-        offset = (await door.reading.offsets_at(caller, topic.name, [number], at))[number]
+        offset = (await context.reads.offsets_at(caller, topic.name, [number], at))[number]
     positions = {number: offset}
-    messages = await door.reading.read(
+    messages = await context.reads.read(
         caller,
         topic.name,
         positions,
-        count=min(query.count, door.settings.http_max_poll_records),
-        max_bytes=door.settings.http_answer_max_bytes,
-        wait_ms=min(query.timeout_ms, door.settings.http_poll_max_ms),
+        count=min(query.count, context.settings.http_max_poll_records),
+        max_bytes=context.settings.http_answer_max_bytes,
+        wait_ms=min(query.timeout_ms, context.settings.http_poll_max_ms),
         is_committed=query.isolation == "read_committed",
         encoding=query.encoding,
     )
@@ -110,17 +112,17 @@ async def consume(exchange: Exchange) -> Consumed:
 
 async def read_topic(exchange: Exchange) -> ConsumedAll:
     query: RecordsQuery = exchange.query
-    door, caller = exchange.door, exchange.caller
-    topic = await door.topics.find(caller, exchange.path["topic"], may_create=False)
+    context, caller = exchange.context, exchange.caller
+    topic = await context.topics.find(caller, exchange.path["topic"], may_create=False)
     cursor = await begin_at(exchange, topic, query.cursor, query.begin)
     positions = dict(enumerate(cursor.offsets))
-    messages = await door.reading.read(
+    messages = await context.reads.read(
         caller,
         topic.name,
         positions,
-        count=min(query.count, door.settings.http_max_poll_records),
-        max_bytes=door.settings.http_answer_max_bytes,
-        wait_ms=min(query.timeout_ms, door.settings.http_poll_max_ms),
+        count=min(query.count, context.settings.http_max_poll_records),
+        max_bytes=context.settings.http_answer_max_bytes,
+        wait_ms=min(query.timeout_ms, context.settings.http_poll_max_ms),
         is_committed=query.isolation == "read_committed",
         encoding=query.encoding,
     )
@@ -129,14 +131,14 @@ async def read_topic(exchange: Exchange) -> ConsumedAll:
 
 
 async def begin_at(exchange: Exchange, topic: values.Topic, cursor: str | None, begin: str) -> Cursor:
-    """A given cursor, or the one of a beginning."""
+    """The given cursor, or a new one at the beginning."""
     if cursor is not None:
         return Cursor.parse(cursor, topic)
-    return await exchange.door.reading.cursor(exchange.caller, topic, time_of(begin))
+    return await exchange.context.reads.cursor(exchange.caller, topic, time_of(begin))
 
 
 def time_of(text: str) -> int:
-    """`earliest`, `latest`, milliseconds or ISO 8601 as the protocol has it; raises a problem otherwise."""
+    """`earliest`, `latest`, milliseconds or ISO 8601 as a Kafka timestamp; raises a problem otherwise."""
     if text in ("earliest", "latest"):
         return EARLIEST if text == "earliest" else LATEST
     if text.isascii() and text.isdigit() and len(text) < 19:

@@ -1,13 +1,13 @@
-"""Idempotency keys: a request that is sent again under the same key writes nothing and gets its first answer.
+"""Idempotency keys: a request that is repeated under its key writes nothing and gets its first answer.
 
-The answer is noted in `__http_idempotency`, in the same transaction as the records, so that either both are there or
-neither. A key belongs to a caller (its principal) and to one partition of that topic, which is a shard: a shard's
-requests are written one transaction after the other, under a transactional id of its own.
+The answer is noted in `__http_idempotency`, in the same transaction as the records, so that both exist or neither. A
+key belongs to a principal and to one partition of that topic, which is a shard: a shard writes its requests one
+transaction after the other, under a transactional id of its own.
 
-Rule 1: whoever begins with a shard takes its transactional id over first, which ends what was left open, and then
-        reads the notes to their end. Whoever is fenced does both again before it answers.
+Rule 1: a node that starts with a shard first initializes its transactional id, which ends an open transaction, and then
+        reads the notes to their end. A fenced node does both again before it answers.
 Rule 2: a request under a key is written as a whole or not at all.
-Rule 3: what is answered can be read: readers of committed records see the records before the answer goes out.
+Rule 3: an answered record can be read: readers of committed records see it before the answer leaves.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from qanat.servers.http.exchange import Reply
 from qanat.servers.http.problems import Problem, problem_of
 from qanat.servers.http.records.batching import batches_of, encoded
 from qanat.servers.http.records.partition_reads import EARLIEST, LATEST
-from qanat.servers.http.records.produce_results import ProducedOrNot, told_many, told_one
+from qanat.servers.http.records.produce_results import ProducedOrNot, many_reply, one_reply
 from qanat.servers.http.records.record_json import records_of
-from qanat.servers.http.records.record_parsing import Outgoing, now_ms
-from qanat.servers.http.records.transactional_producer import FENCED, Transactions
+from qanat.servers.http.records.record_parsing import ProducerRecord, now_ms
+from qanat.servers.http.records.transactional_producer import FENCED, TransactionalProducer
 
 if TYPE_CHECKING:
     from qanat.servers.http.context import HttpContext
@@ -51,7 +51,7 @@ _MOVING = (RETRIABLE - {ErrorCode.NOT_ENOUGH_REPLICAS}) | {
     ErrorCode.NETWORK_EXCEPTION,
     ErrorCode.BROKER_NOT_AVAILABLE,
 }
-"""Another moment may bring another answer; too few replicas are told at once, as to those who write without a key."""
+"""Errors that may pass in a moment; too few replicas are reported at once, as without a key."""
 _VISIBLE_S = 5.0
 
 
@@ -60,18 +60,18 @@ class Note(msgspec.Struct, frozen=True, array_like=True):
 
     key: str
     fingerprint: str
-    """Of the request's body: another request under the same key is a mistake."""
+    """Of the request's body: another body under the same key is a mistake."""
     at_ms: int
     status: int
     body: bytes
 
 
 class Job(msgspec.Struct, frozen=True):
-    """Records to be written under a key; they are made ready when it is known that they are not there yet."""
+    """Records to write under a key; they are prepared once it is known that they are not written yet."""
 
     key: str
     fingerprint: str
-    make_ready: Callable[[], Awaitable[Sequence[Outgoing]]]
+    prepare: Callable[[], Awaitable[Sequence[ProducerRecord]]]
     is_single: bool
 
 
@@ -84,31 +84,31 @@ def fingerprint_of(*parts: bytes) -> str:
 
 
 class Idempotency:
-    """All keys."""
+    """The idempotency keys, by shard."""
 
-    def __init__(self, door: HttpContext) -> None:
-        self._door = door
+    def __init__(self, context: HttpContext) -> None:
+        self._context = context
         self._shards: dict[int, Shard] = {}
         self._making = asyncio.Lock()
 
     async def answer(self, job: Job) -> Reply:
-        """The first answer of this key: now, or the one that was noted."""
+        """The first answer of this key: now, or the noted one."""
         await self._make_topic()
-        number = coordinator_partition(job.key, len(self._door.broker.metadata.image.topics[TOPIC].partitions))
+        number = coordinator_partition(job.key, len(self._context.broker.metadata.image.topics[TOPIC].partitions))
         shard = self._shards.get(number)
         if shard is None:
-            shard = self._shards[number] = Shard(self._door, number)
-        # It goes on to its end when the caller hangs up: its repeat will find the answer.
-        return await to_the_end(self._door.broker.park(shard.answer(job)))
+            shard = self._shards[number] = Shard(self._context, number)
+        # It runs to its end when the client disconnects: a repetition finds the answer.
+        return await to_the_end(self._context.broker.park(shard.answer(job)))
 
     async def _make_topic(self) -> None:
-        broker = self._door.broker
+        broker = self._context.broker
         if TOPIC in broker.metadata.image.topics:
             return
         async with self._making:
             if TOPIC in broker.metadata.image.topics:
                 return
-            kept_ms = self._door.settings.http_idempotency_retention_ms + _HOUR_MS
+            kept_ms = self._context.settings.http_idempotency_retention_ms + _HOUR_MS
             request = CreateTopic(
                 TOPIC,
                 broker.metadata_changes.new_topic_id(),
@@ -118,7 +118,7 @@ class Idempotency:
                     "cleanup.policy": "delete",
                     "retention.ms": str(kept_ms),
                     "segment.ms": str(_HOUR_MS),
-                    "max.message.bytes": str(self._door.settings.http_request_max_bytes),
+                    "max.message.bytes": str(self._context.settings.http_request_max_bytes),
                 },
                 is_internal=True,
             )
@@ -130,19 +130,19 @@ class Idempotency:
 class Shard:
     """The keys of one partition, one request after the other."""
 
-    def __init__(self, door: HttpContext, number: int) -> None:
-        self._door = door
+    def __init__(self, context: HttpContext, number: int) -> None:
+        self._context = context
         self._at = TopicPartition(TOPIC, number)
         self._notes: dict[int, dict[bytes, int]] = {}
-        """By the hour of their time: where the note of each key lies. Notes themselves are read when a repeat comes."""
+        """The offset of each key's note, by hour. A note itself is read when its request is repeated."""
         self._position = 0
-        self._is_ours = False
+        self._is_owner = False
         self._lock = asyncio.Lock()
-        self._transactions = Transactions(door.asking, f"__http-idempotency-{number}")
+        self._transactions = TransactionalProducer(context.gateway, f"__http-idempotency-{number}")
 
     async def answer(self, job: Job) -> Reply:
-        deadline = Deadline.after(self._door.asking.timeout_s)
-        records: Sequence[Outgoing] | None = None
+        deadline = Deadline.after(self._context.gateway.timeout_s)
+        records: Sequence[ProducerRecord] | None = None
         async with self._lock:
             while True:
                 try:
@@ -151,35 +151,37 @@ class Shard:
                         return await self._write(job, records)
                 except (Problem, QanatError) as fault:
                     code = fault.error if isinstance(fault, Problem) else fault.code
-                    await self._give_up(code)
-                    # Fenced, or a leader moved in the middle of it: what became of it is seen in the notes.
+                    await self._reset(code)
+                    # Fenced, or a leader moved in between: the notes show the outcome.
                     if (code not in FENCED and code not in _MOVING) or deadline.left_seconds <= _PAUSE_S:
                         raise
                     await deadline.pause(_PAUSE_S)
                     continue
                 if note is not None:
                     return _repeated(note, job)
-                records = await job.make_ready()
+                records = await job.prepare()
 
     async def _noted(self, job: Job) -> Note | None:
-        """What was noted of a key, as of now."""
-        if not self._is_ours:
-            await self._take_over()
+        """The note of a key, as of now."""
+        if not self._is_owner:
+            await self._load()
         self._forget_old()
         digest = _digest(job.key)
         for notes in self._notes.values():
             offset = notes.get(digest)
             if offset is not None and (note := await self._read(offset)) is not None and note.key == job.key:
-                is_old = note.at_ms < now_ms() - self._door.settings.http_idempotency_retention_ms
+                is_old = note.at_ms < now_ms() - self._context.settings.http_idempotency_retention_ms
                 return None if is_old else note
         return None
 
     async def _read(self, offset: int) -> Note | None:
-        """The note at an offset that was committed; None where it is too old to be there any more."""
+        """The note at a committed offset; None where it is already deleted."""
         position = {self._at.partition: offset}
-        nobody = self._door.asking.nobody
-        # Not only what is committed: we know that it is, whether or not its marker has come.
-        (row,) = await self._door.reading.fetch(nobody, TOPIC, position, max_bytes=1, wait_ms=0, is_committed=False)
+        own_caller = self._context.gateway.own_caller
+        # Read uncommitted: the note is committed, even if its marker has not arrived.
+        (row,) = await self._context.reads.fetch(
+            own_caller, TOPIC, position, max_bytes=1, wait_ms=0, is_committed=False
+        )
         if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             return None
         if row.error_code:
@@ -192,26 +194,26 @@ class Shard:
     def _remember(self, note: Note, offset: int) -> None:
         self._notes.setdefault(note.at_ms // _HOUR_MS, {})[_digest(note.key)] = offset
 
-    async def _take_over(self) -> None:
-        """Fence whoever was here before, then read what was noted, to the end.
+    async def _load(self) -> None:
+        """Fence the previous owner, then read the notes to their end.
 
-        The end is the one that ListOffsets tells: a leader that has just been elected does not answer that before it
-        knows what its predecessor acknowledged, while a fetch would just find less. Whoever had the id before us is
-        fenced, and its transaction is over, so all that it noted lies before this end.
+        The end comes from ListOffsets: a new leader answers it only when it knows what its predecessor acknowledged,
+        while a fetch would find less. The previous owner is fenced and its transaction is over, so all its notes lie
+        before this end.
         """
-        await self._transactions.take_over()
-        reading, nobody = self._door.reading, self._door.asking.nobody
+        await self._transactions.init()
+        reads, own_caller = self._context.reads, self._context.gateway.own_caller
         number = self._at.partition
-        end_offset = (await reading.offsets_at(nobody, TOPIC, [number], LATEST))[number]
+        end_offset = (await reads.offsets_at(own_caller, TOPIC, [number], LATEST))[number]
         if self._position > end_offset:
-            # What was read is not there any more: a replica that lacked it was elected.
+            # The notes were lost: a replica without them was elected.
             self._notes, self._position = {}, 0
         while self._position < end_offset:
-            (row,) = await reading.fetch(
-                nobody, TOPIC, {number: self._position}, max_bytes=_LOAD_BYTES, wait_ms=0, is_committed=True
+            (row,) = await reads.fetch(
+                own_caller, TOPIC, {number: self._position}, max_bytes=_LOAD_BYTES, wait_ms=0, is_committed=True
             )
             if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and row.log_start_offset != self._position:
-                self._position = (await reading.offsets_at(nobody, TOPIC, [number], EARLIEST))[number]
+                self._position = (await reads.offsets_at(own_caller, TOPIC, [number], EARLIEST))[number]
                 continue
             if row.error_code:
                 raise problem_of(row.error_code, "idempotency keys cannot be read now")
@@ -223,28 +225,28 @@ class Shard:
                     self._remember(_DECODE(raw[4]), offset)
             if self._position == before:
                 raise problem_of(ErrorCode.OFFSET_NOT_AVAILABLE, "idempotency keys cannot be read now")
-        self._is_ours = True
+        self._is_owner = True
 
     def _forget_old(self) -> None:
-        oldest = (now_ms() - self._door.settings.http_idempotency_retention_ms) // _HOUR_MS
+        oldest = (now_ms() - self._context.settings.http_idempotency_retention_ms) // _HOUR_MS
         for hour in [hour for hour in self._notes if hour < oldest]:
             del self._notes[hour]
 
-    async def _give_up(self, code: ErrorCode | None) -> None:
-        """Drop what was begun; whoever comes next looks at everything anew."""
-        was_ours, self._is_ours = self._is_ours, False
+    async def _reset(self, code: ErrorCode | None) -> None:
+        """Abort the transaction; the next request loads the shard again."""
+        was_ours, self._is_owner = self._is_owner, False
         if was_ours and code not in FENCED:
             try:
                 await self._transactions.end(is_committed=False)
             except (Problem, QanatError):
-                return  # The next one takes the id over, which ends it.
+                return  # The next request initializes the id, which ends it.
 
-    async def _write(self, job: Job, records: Sequence[Outgoing]) -> Reply:
+    async def _write(self, job: Job, records: Sequence[ProducerRecord]) -> Reply:
         offsets = await self._append(records)
         places = [(record.partition, offset) for record, offset in zip(records, offsets, strict=True)]
-        reply = told_one(*places[0]) if job.is_single else told_many([ProducedOrNot(*place) for place in places], 0)
+        reply = one_reply(*places[0]) if job.is_single else many_reply([ProducedOrNot(*place) for place in places], 0)
         note = Note(job.key, job.fingerprint, now_ms(), reply.status, reply.body)
-        offset = await self._transactions.note(self._at, encoded([_noted(note)]))
+        offset = await self._transactions.write_note(self._at, encoded([_noted(note)]))
         await self._transactions.end(is_committed=True)
         self._remember(note, offset)
         ends = {
@@ -252,10 +254,10 @@ class Shard:
             for record, (_, last) in zip(records, places, strict=True)
         }
         ends[self._at] = offset
-        await asyncio.gather(*(self._become_visible(at, last) for at, last in ends.items()))
+        await asyncio.gather(*(self._wait_until_visible(at, last) for at, last in ends.items()))
         return reply
 
-    async def _append(self, records: Sequence[Outgoing]) -> list[int]:
+    async def _append(self, records: Sequence[ProducerRecord]) -> list[int]:
         offsets = [-1] * len(records)
         rows: dict[TopicPartition, list[int]] = {}
         for number, record in enumerate(records):
@@ -268,9 +270,9 @@ class Shard:
                     offsets[number] = offset
         return offsets
 
-    async def _become_visible(self, at: TopicPartition, offset: int) -> None:
-        """Wait until readers of committed records see a record; where somebody else leads, they wait themselves."""
-        partition = self._door.broker.lookup.led(at.topic, at.partition)
+    async def _wait_until_visible(self, at: TopicPartition, offset: int) -> None:
+        """Wait until readers of committed records see a record; where another broker leads, they wait themselves."""
+        partition = self._context.broker.lookup.led(at.topic, at.partition)
         if not isinstance(partition, Partition):
             return
         loop = asyncio.get_running_loop()
@@ -299,5 +301,5 @@ def _repeated(note: Note, job: Job) -> Reply:
     return Reply(note.status, note.body, headers=((b"idempotency-replayed", b"true"),))
 
 
-def _noted(note: Note) -> Outgoing:
-    return Outgoing(TOPIC, note.key.encode(), _ENCODE(note), (), note.at_ms, 0)
+def _noted(note: Note) -> ProducerRecord:
+    return ProducerRecord(TOPIC, note.key.encode(), _ENCODE(note), (), note.at_ms, 0)

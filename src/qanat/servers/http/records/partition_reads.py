@@ -1,7 +1,7 @@
-"""Records out of partitions, wherever their leaders are: one answer, or one after the other for streams.
+"""Reads of partitions, wherever their leaders are: one answer, or one after the other for streams.
 
-A place in a topic is a cursor: the topic's id and an offset for every partition. It is all that is needed to go on,
-on any node; nothing is remembered between two requests.
+A position in a topic is a cursor: the topic's id and an offset for every partition. Any node can continue from it;
+nothing is kept between two requests.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from qanat.connection.faults import RETRIABLE, OutOfTimeError, UnreachableError,
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.servers.http.problems import Problem, problem_of
-from qanat.servers.http.records.record_json import Encoding, Message, records_of, told
+from qanat.servers.http.records.record_json import Encoding, Message, records_of, to_message
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from qanat.wire.kafka.messages.list_offsets import (
     ListOffsetsPartition,
@@ -29,7 +29,7 @@ from qanat.wire.kafka.messages.list_offsets import (
 from qanat.wire.kafka.registry import ApiKey
 
 if TYPE_CHECKING:
-    from qanat.servers.http.caller import Caller
+    from qanat.servers.http.caller import HttpCaller
     from qanat.servers.http.kafka_gateway import KafkaGateway
 
 EARLIEST, LATEST = -2, -1
@@ -37,13 +37,13 @@ _NO_SESSION_EPOCH = -1
 _NO_LEADER = ErrorCode.LEADER_NOT_AVAILABLE
 _PAUSE_S = 0.05
 _LACKING_S = 2.0
-"""How long a leader may take to answer where one can do without."""
+"""How long a leader may take where its answer is optional."""
 _OTHERS_WAIT_S = 5.0
-"""How long partitions that have a leader, and nothing to tell, wait for one that has none."""
+"""How long partitions without news wait for one without a leader."""
 
 
 class Cursor:
-    """A place in a topic: `<topic id>~<offset>.<offset>...`, an offset for each partition."""
+    """A position in a topic: `<topic id>~<offset>.<offset>...`, an offset for each partition."""
 
     __slots__ = ("offsets", "topic_id")
 
@@ -56,7 +56,7 @@ class Cursor:
 
     @staticmethod
     def parse(text: str, topic: values.Topic) -> Cursor:
-        """Raises a problem where it is none, or one of another topic."""
+        """Raises a problem where the text is no cursor, or one of another topic."""
         topic_id, separator, rest = text.partition("~")
         places = rest.split(".") if rest else []
         if not separator or not all(place.isascii() and place.isdigit() and len(place) < 20 for place in places):
@@ -67,25 +67,25 @@ class Cursor:
             )
         if len(places) > len(topic.partitions):
             raise Problem(400, f"the cursor has {len(places)} partitions, topic {topic.name} {len(topic.partitions)}")
-        # Partitions that were added since begin at their start.
+        # Partitions that were added since start at 0.
         offsets = [int(place) for place in places] + [0] * (len(topic.partitions) - len(places))
         return Cursor(topic_id, offsets)
 
 
-class Reading:
-    """Reads on behalf of callers."""
+class PartitionReads:
+    """Reads for callers."""
 
-    def __init__(self, asking: KafkaGateway) -> None:
-        self._asking = asking
+    def __init__(self, gateway: KafkaGateway) -> None:
+        self._gateway = gateway
 
-    # Where
+    # Offsets
 
     def leader(self, topic: str, partition: int) -> int:
-        return self._asking.leader(topic, partition)
+        return self._gateway.leader(topic, partition)
 
     async def offsets_at(
         self,
-        caller: Caller,
+        caller: HttpCaller,
         topic: str,
         partitions: Sequence[int],
         timestamp: int,
@@ -93,16 +93,16 @@ class Reading:
         is_committed: bool = False,
         may_lack: bool = False,
     ) -> dict[int, int]:
-        """The offset of each partition at a time, `EARLIEST` or `LATEST`; the end where nothing is so late.
+        """The offset of each partition at a timestamp, `EARLIEST` or `LATEST`; the end where no record is so late.
 
-        A partition whose leader moves is waited for; with `may_lack` it is left out instead.
+        A partition without a leader is retried; with `may_lack` it is left out instead.
         """
         found: dict[int, int] = {}
-        left, deadline = list(partitions), Deadline.after(self._asking.timeout_s)
+        left, deadline = list(partitions), Deadline.after(self._gateway.timeout_s)
         while left:
             by_leader: dict[int, list[int]] = {}
             for partition in left:
-                by_leader.setdefault(self._asking.leader(topic, partition), []).append(partition)
+                by_leader.setdefault(self._gateway.leader(topic, partition), []).append(partition)
             left = []
             timeout_s = _LACKING_S if may_lack else deadline.left_seconds
             answers = [
@@ -127,9 +127,21 @@ class Reading:
             found |= await self.offsets_at(caller, topic, missing, LATEST, is_committed=is_committed, may_lack=may_lack)
         return found
 
+    async def offset_ranges(
+        self, caller: HttpCaller, topic: str, partitions: Sequence[int], *, may_lack: bool = False
+    ) -> tuple[dict[int, int], dict[int, int]]:
+        """The earliest offsets of partitions, and the next to be written."""
+        earliest = await self.offsets_at(caller, topic, partitions, EARLIEST, may_lack=may_lack)
+        return earliest, await self.offsets_at(caller, topic, partitions, LATEST, may_lack=may_lack)
+
+    async def offset_range(self, caller: HttpCaller, topic: str, number: int) -> tuple[int, int]:
+        """The same for one partition."""
+        earliest, latest = await self.offset_ranges(caller, topic, [number])
+        return earliest[number], latest[number]
+
     async def _list_offsets(
         self,
-        caller: Caller,
+        caller: HttpCaller,
         topic: str,
         numbers: Sequence[int],
         timestamp: int,
@@ -141,7 +153,7 @@ class Reading:
         request = ListOffsetsRequest(-1, int(is_committed), [ListOffsetsTopic(topic, wanted)])
         try:
             async with asyncio.timeout(timeout_s):
-                response: ListOffsetsResponse = await self._asking.ask_leader(
+                response: ListOffsetsResponse = await self._gateway.call_leader(
                     caller, ApiKey.LIST_OFFSETS, request, leader, topic, numbers
                 )
         except (UnreachableError, OutOfTimeError, TimeoutError):
@@ -152,20 +164,20 @@ class Reading:
         return rows
 
     def _known(self, topic: str, partition: int, code: int) -> int:
-        """An error as it is to be taken: a topic that we know of, and its leader does not yet, was made just now."""
-        if code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not self._asking.is_known(topic, partition):
+        """An error as callers should treat it: a topic that its leader does not know yet has just been created."""
+        if code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not self._gateway.is_known(topic, partition):
             return code
         return _NO_LEADER
 
-    async def cursor(self, caller: Caller, topic: values.Topic, timestamp: int) -> Cursor:
+    async def cursor(self, caller: HttpCaller, topic: values.Topic, timestamp: int) -> Cursor:
         found = await self.offsets_at(caller, topic.name, range(len(topic.partitions)), timestamp)
         return Cursor(topic.topic_id, [found[number] for number in range(len(topic.partitions))])
 
-    # What
+    # Records
 
     async def fetch(
         self,
-        caller: Caller,
+        caller: HttpCaller,
         topic: str,
         positions: Mapping[int, int],
         *,
@@ -173,10 +185,10 @@ class Reading:
         wait_ms: int,
         is_committed: bool,
     ) -> list[PartitionData]:
-        """One fetch of each leader: what there is, or what comes first."""
+        """One fetch from each leader: the records that exist, or those that come first."""
         by_leader: dict[int, dict[int, int]] = {}
         for partition, offset in positions.items():
-            by_leader.setdefault(self._asking.leader(topic, partition), {})[partition] = offset
+            by_leader.setdefault(self._gateway.leader(topic, partition), {})[partition] = offset
         if len(by_leader) == 1:
             ((leader, wanted),) = by_leader.items()
             return await self.fetch_one(caller, topic, wanted, leader, max_bytes, wait_ms, is_committed)
@@ -191,14 +203,14 @@ class Reading:
 
     async def _first(
         self,
-        caller: Caller,
+        caller: HttpCaller,
         topic: str,
         by_leader: Mapping[int, Mapping[int, int]],
         max_bytes: int,
         wait_ms: int,
         is_committed: bool,
     ) -> list[PartitionData]:
-        """Wait at every leader; whoever has something first ends the waiting."""
+        """Wait at every leader; the first records end the wait."""
         tasks = [
             asyncio.create_task(self.fetch_one(caller, topic, wanted, leader, max_bytes, wait_ms, is_committed))
             for leader, wanted in by_leader.items()
@@ -211,7 +223,7 @@ class Reading:
 
     async def fetch_one(
         self,
-        caller: Caller,
+        caller: HttpCaller,
         topic: str,
         positions: Mapping[int, int],
         leader: int,
@@ -232,7 +244,7 @@ class Reading:
             topics=[FetchTopic(topic, partitions=wanted)],
         )
         try:
-            response: FetchResponse = await self._asking.ask_leader(
+            response: FetchResponse = await self._gateway.call_leader(
                 caller, ApiKey.FETCH, request, leader, topic, positions
             )
         except (UnreachableError, OutOfTimeError):
@@ -243,17 +255,15 @@ class Reading:
             row.error_code = self._known(topic, row.partition_index, row.error_code)
         return rows
 
-    async def check(self, caller: Caller, topic: str, row: PartitionData, position: int) -> None:
-        """Raise what is wrong with a partition's answer; an offset out of range is told with what is in range."""
+    async def check(self, caller: HttpCaller, topic: str, row: PartitionData, position: int) -> None:
+        """Raise the problem of a partition's answer; for an offset out of range, with the range."""
         code = error_code(row.error_code)
         if code is ErrorCode.NONE or code in RETRIABLE:
             return
         what = f"topic {topic} partition {row.partition_index}"
         if code is not ErrorCode.OFFSET_OUT_OF_RANGE:
             raise problem_of(code, what)
-        number = row.partition_index
-        earliest = (await self.offsets_at(caller, topic, [number], EARLIEST))[number]
-        latest = (await self.offsets_at(caller, topic, [number], LATEST))[number]
+        earliest, latest = await self.offset_range(caller, topic, row.partition_index)
         raise Problem(
             416,
             f"{what} has offsets {earliest} to {latest} (the next to be written), not {position}; "
@@ -265,7 +275,7 @@ class Reading:
 
     async def read(
         self,
-        caller: Caller,
+        caller: HttpCaller,
         topic: str,
         positions: dict[int, int],
         *,
@@ -275,7 +285,7 @@ class Reading:
         is_committed: bool,
         encoding: Encoding,
     ) -> list[Message]:
-        """Up to `count` records; `positions` are moved to where to go on."""
+        """Up to `count` records; advances `positions`."""
         messages: list[Message] = []
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -294,18 +304,18 @@ class Reading:
                     size += _take(row, positions, messages, count, encoding)
             max_bytes -= size
             if moving and not messages:
-                self._require_patience(topic, positions, moving, loop.time() - began)
+                self._require_progress(topic, positions, moving, loop.time() - began)
                 if len(moving) == len(positions) or loop.time() < max(deadline, began + _OTHERS_WAIT_S):
                     await asyncio.sleep(_PAUSE_S)
                     continue
             if len(messages) >= count or max_bytes <= 0 or (not size and (messages or loop.time() >= deadline)):
                 return messages
 
-    def _require_patience(
+    def _require_progress(
         self, topic: str, positions: Mapping[int, int], moving: Sequence[PartitionData], waited_s: float
     ) -> None:
-        """Raise what keeps every partition from being read, when that has lasted for too long."""
-        if len(moving) == len(positions) and waited_s >= self._asking.timeout_s:
+        """Raise where no partition could be read for too long."""
+        if len(moving) == len(positions) and waited_s >= self._gateway.timeout_s:
             row = moving[0]
             raise problem_of(row.error_code, f"topic {topic} partition {row.partition_index}")
 
@@ -313,7 +323,7 @@ class Reading:
 def _take(
     row: PartitionData, positions: dict[int, int], messages: list[Message], count: int, encoding: Encoding
 ) -> int:
-    """Records of one partition, up to `count` in all; how many bytes they were read from."""
+    """Take records of one partition, up to `count` in all; the bytes that they were read from."""
     number = row.partition_index
     size = (
         0 if row.records is None else sum(map(len, row.records)) if isinstance(row.records, list) else len(row.records)
@@ -324,6 +334,6 @@ def _take(
         elif len(messages) >= count:
             break
         else:
-            messages.append(told(number, offset, timestamp, raw, encoding))
+            messages.append(to_message(number, offset, timestamp, raw, encoding))
             positions[number] = offset + 1
     return size

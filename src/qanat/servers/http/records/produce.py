@@ -13,33 +13,33 @@ from qanat.servers.http.application import media_type_of, require_json
 from qanat.servers.http.exchange import JSON, NDJSON, Exchange, Reply, check_document
 from qanat.servers.http.operations import Operation, Parameters
 from qanat.servers.http.problems import Problem
-from qanat.servers.http.records.columnar_lines import Piece, PlainWriter, read_plain
+from qanat.servers.http.records.columnar_lines import ColumnarWriter, Piece, read_columns
 from qanat.servers.http.records.idempotency import Job, fingerprint_of
-from qanat.servers.http.records.produce_results import Produced, ProducedMany, ProducedOrNot, told_many, told_one
+from qanat.servers.http.records.produce_results import Produced, ProducedMany, ProducedOrNot, many_reply, one_reply
 from qanat.servers.http.records.record_parsing import (
     Acks,
-    Incoming,
-    Outgoing,
+    ProduceBody,
+    ProducerRecord,
     RecordIn,
     RecordsIn,
     TopicName,
     check_text,
     now_ms,
-    outgoing,
+    producer_record,
     read_json,
     read_lines,
 )
 from qanat.servers.http.records.record_routing import ACKS
-from qanat.servers.http.topic_lookup import require_open
+from qanat.servers.http.topic_lookup import refuse_internal
 
 _LINES = (NDJSON, b"application/ndjson", b"application/jsonl", b"application/json-lines", b"application/jsonlines")
 _KEY_MAX = 255
 _ONE_PIECE = 2_000
-"""Records that are made ready in one go, with everybody else's turn in between."""
+"""Records that are prepared in one piece, between two yields."""
 
 
 class ProduceQuery(Parameters, frozen=True):
-    """How records are to be written."""
+    """How to write records."""
 
     topic: TopicName | None = None
     """Topic of records that name none."""
@@ -49,7 +49,7 @@ class ProduceQuery(Parameters, frozen=True):
 
 
 class TopicProduceQuery(Parameters, frozen=True):
-    """How records are to be written."""
+    """How to write records."""
 
     acks: Acks | None = None
     """`all`, `leader` or `none`."""
@@ -73,101 +73,103 @@ async def _produce(exchange: Exchange, topic: str | None, acks: Acks | None) -> 
     key = exchange.header(b"idempotency-key")
     if is_lines and topic is not None and key is None:
         check_text(body)
-        pieces = await read_plain(body)
+        pieces = await read_columns(body)
         if pieces is not None:
-            return await _produce_plainly(exchange, topic, pieces, ACKS[acks or exchange.door.settings.http_acks])
+            return await _produce_columns(exchange, topic, pieces, ACKS[acks or exchange.context.settings.http_acks])
     if is_lines:
-        incoming = await read_lines(body)
+        body_records = await read_lines(body)
     else:
         check_document(exchange, body)
-        incoming = read_json(body)
-    if topic is not None and incoming.topic not in (None, topic):
-        raise Problem(400, f"the body names topic {incoming.topic}, the address {topic}: name one")
-    wanted = ACKS[acks or incoming.acks or exchange.door.settings.http_acks]
-    topic = topic or incoming.topic
+        body_records = read_json(body)
+    if topic is not None and body_records.topic not in (None, topic):
+        raise Problem(400, f"the body names topic {body_records.topic}, the address {topic}: name one")
+    wanted = ACKS[acks or body_records.acks or exchange.context.settings.http_acks]
+    topic = topic or body_records.topic
     if key is not None:
-        return await _produce_once(exchange, incoming, topic, key, fingerprint_of((topic or "").encode(), body))
-    if incoming.is_single:
-        return await _produce_one(exchange, incoming.records[0], topic, wanted)
-    return await _produce_many(exchange, incoming, topic, wanted)
+        return await _produce_once(exchange, body_records, topic, key, fingerprint_of((topic or "").encode(), body))
+    if body_records.is_single:
+        return await _produce_one(exchange, body_records.records[0], topic, wanted)
+    return await _produce_many(exchange, body_records, topic, wanted)
 
 
 async def _produce_one(exchange: Exchange, record: RecordIn, topic: str | None, acks: int) -> Reply:
-    door = exchange.door
-    ready = outgoing(record, topic, now_ms())
-    require_open(ready.topic)
-    found = door.broker.metadata.image.topics.get(ready.topic)
-    if found is None or door.asking.is_authorized:
-        found = await door.topics.find(exchange.caller, ready.topic)
-    door.producing.place(ready, len(found.partitions))
-    if (ready.topic, ready.partition) not in door.broker.local_replicas.writable:
-        await door.topics.find(exchange.caller, ready.topic)
-    offset = await door.producing.write_one(exchange.caller, ready, acks)
+    context = exchange.context
+    ready = producer_record(record, topic, now_ms())
+    refuse_internal(ready.topic)
+    found = context.broker.metadata.image.topics.get(ready.topic)
+    if found is None or context.gateway.is_authorized:
+        found = await context.topics.find(exchange.caller, ready.topic)
+    context.router.choose_partition(ready, len(found.partitions))
+    if (ready.topic, ready.partition) not in context.broker.local_replicas.writable:
+        await context.topics.find(exchange.caller, ready.topic)
+    offset = await context.router.write_one(exchange.caller, ready, acks)
     if acks == 0:
         return Reply(202, b'{"partition":%d,"offset":null}' % ready.partition)
-    return told_one(ready.partition, offset)
+    return one_reply(ready.partition, offset)
 
 
-async def _produce_plainly(exchange: Exchange, topic: str, pieces: list[Piece], acks: int) -> Reply:
-    require_open(topic)
-    found = await exchange.door.topics.find(exchange.caller, topic)
-    writer = PlainWriter(exchange.door.producing, exchange.caller, topic, len(found.partitions), acks)
+async def _produce_columns(exchange: Exchange, topic: str, pieces: list[Piece], acks: int) -> Reply:
+    refuse_internal(topic)
+    found = await exchange.context.topics.find(exchange.caller, topic)
+    writer = ColumnarWriter(exchange.context.router, exchange.caller, topic, len(found.partitions), acks)
     for piece in pieces:
         await writer.write(piece)
         await asyncio.sleep(0)
     await writer.finish()
-    return told_many(writer.results, writer.failed)
+    return many_reply(writer.results, writer.failed)
 
 
 async def _produce_once(
-    exchange: Exchange, incoming: Incoming, topic: str | None, key: bytes, fingerprint: str
+    exchange: Exchange, body_records: ProduceBody, topic: str | None, key: bytes, fingerprint: str
 ) -> Reply:
-    """Under an Idempotency-Key: all records or none, and once however often it is asked for."""
+    """Under an Idempotency-Key: all records or none, and once however often the request is sent."""
     name = key.decode("latin-1").strip()
     if not name or len(name) > _KEY_MAX:
         raise Problem(400, f"an Idempotency-Key has 1 to {_KEY_MAX} characters, this has {len(name)}")
-    if not incoming.records:
+    if not body_records.records:
         raise Problem(400, "there is no record in the request")
 
-    async def make_ready() -> list[Outgoing]:
-        records: list[Outgoing] = []
-        for one in await made_ready(exchange, incoming, topic):
+    async def prepare() -> list[ProducerRecord]:
+        records: list[ProducerRecord] = []
+        for one in await prepare_records(exchange, body_records, topic):
             if isinstance(one, Problem):
                 raise one
             records.append(one)
-        exchange.door.asking.require_write(exchange.caller, {record.topic for record in records})
+        exchange.context.gateway.require_write(exchange.caller, {record.topic for record in records})
         return records
 
-    job = Job(f"{exchange.caller.principal}/{name}", fingerprint, make_ready, incoming.is_single)
-    return await exchange.door.idempotency.answer(job)
+    job = Job(f"{exchange.caller.principal}/{name}", fingerprint, prepare, body_records.is_single)
+    return await exchange.context.idempotency.answer(job)
 
 
-async def made_ready(exchange: Exchange, incoming: Incoming, topic: str | None) -> list[Outgoing | Problem]:
-    """Every record with its partition, or what is wrong with it."""
-    door = exchange.door
+async def prepare_records(
+    exchange: Exchange, body_records: ProduceBody, topic: str | None
+) -> list[ProducerRecord | Problem]:
+    """Every record with its partition, or its problem."""
+    context = exchange.context
     now, yielder = now_ms(), CooperativeYield()
     topics: dict[str, values.Topic] = {}
-    ready: list[Outgoing | Problem] = []
-    place = door.producing.place
-    async for piece in yielder.pieces(incoming.records):
+    ready: list[ProducerRecord | Problem] = []
+    choose_partition = context.router.choose_partition
+    async for piece in yielder.pieces(body_records.records):
         for record in piece:
             try:
-                one = outgoing(record, topic, now)
+                one = producer_record(record, topic, now)
                 found = topics.get(one.topic)
                 if found is None:
-                    require_open(one.topic)
-                    found = topics[one.topic] = await door.topics.find(exchange.caller, one.topic)
-                place(one, len(found.partitions))
+                    refuse_internal(one.topic)
+                    found = topics[one.topic] = await context.topics.find(exchange.caller, one.topic)
+                choose_partition(one, len(found.partitions))
                 ready.append(one)
             except Problem as problem:
                 ready.append(problem)
     return ready
 
 
-async def _produce_many(exchange: Exchange, incoming: Incoming, topic: str | None, acks: int) -> Reply:
-    ready = await made_ready(exchange, incoming, topic)
-    good = [one for one in ready if isinstance(one, Outgoing)]
-    written = iter(await exchange.door.producing.write(exchange.caller, good, acks))
+async def _produce_many(exchange: Exchange, body_records: ProduceBody, topic: str | None, acks: int) -> Reply:
+    ready = await prepare_records(exchange, body_records, topic)
+    good = [one for one in ready if isinstance(one, ProducerRecord)]
+    written = iter(await exchange.context.router.write(exchange.caller, good, acks))
     results: list[ProducedOrNot] = []
     failed = 0
     for number, one in enumerate(ready):
@@ -176,11 +178,11 @@ async def _produce_many(exchange: Exchange, incoming: Incoming, topic: str | Non
             failed += 1
             results.append(ProducedOrNot(problem=outcome.document()))
         else:
-            assert isinstance(one, Outgoing)
+            assert isinstance(one, ProducerRecord)
             results.append(ProducedOrNot(one.partition, outcome if acks else None))
         if number % FEW_ROWS == FEW_ROWS - 1 and number % _ONE_PIECE > _ONE_PIECE - FEW_ROWS:
             await CooperativeYield().yield_now()
-    return told_many(results, failed)
+    return many_reply(results, failed)
 
 
 _HEADERS = {

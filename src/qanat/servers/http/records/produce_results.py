@@ -1,4 +1,4 @@
-"""What became of records that were sent: the answers of produce."""
+"""Results of produced records: the answers of produce."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Produced(msgspec.Struct):
 
     partition: int
     offset: int | None
-    """None where `acks=none` did not wait for it."""
+    """None with `acks=none`."""
 
 
 class ProducedOrNot(msgspec.Struct):
-    """What became of one record of several: its place, or what was wrong with it."""
+    """The result of one record of several: its place, or its problem."""
 
     partition: int | UnsetType = UNSET
     offset: int | UnsetType | None = UNSET
@@ -29,17 +29,17 @@ class ProducedOrNot(msgspec.Struct):
 
 
 class ProducedMany(msgspec.Struct):
-    """What became of several records, in their order."""
+    """The results of several records, in their order."""
 
     results: list[ProducedOrNot]
     produced: int
     failed: int
 
 
-def told_one(partition: int, offset: int) -> Reply:
+def one_reply(partition: int, offset: int) -> Reply:
     return Reply(200, b'{"partition":%d,"offset":%d}' % (partition, offset))
 
 
-def told_many(results: list[ProducedOrNot], failed: int) -> Reply:
-    """Answered with 207 where some records were not written."""
+def many_reply(results: list[ProducedOrNot], failed: int) -> Reply:
+    """The answer for several records: 207 where some were not written."""
     return Reply(207 if failed else 200, _ENCODE(ProducedMany(results, len(results) - failed, failed)))

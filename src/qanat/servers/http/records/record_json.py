@@ -1,4 +1,4 @@
-"""Records as they are told over HTTP: JSON as JSON, text as text, anything else as base64."""
+"""Records as JSON: JSON values as JSON, text as text, anything else as base64."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NULL = Raw(b"null")
 
 
 class Message(msgspec.Struct, gc=False):
-    """A record as it is told."""
+    """A record as JSON."""
 
     partition: int
     offset: int
@@ -39,8 +39,8 @@ class Message(msgspec.Struct, gc=False):
 
 
 def records_of(data: PartitionData, position: int) -> Iterator[tuple[int, int, RawRecord | None]]:
-    """Offset, timestamp and record of what readers may see, from a position on; a last row without a record says
-    where to go on."""
+    """Offset, timestamp and record of visible records from a position on; a last row without a record holds the next
+    position."""
     if isinstance(data.records, list):
         data.records = memoryview(b"".join(data.records)) if len(data.records) != 1 else data.records[0]
     next_offset = position
@@ -56,24 +56,24 @@ def records_of(data: PartitionData, position: int) -> Iterator[tuple[int, int, R
     yield next_offset, -1, None
 
 
-def told(partition: int, offset: int, timestamp: int, raw: RawRecord, encoding: Encoding) -> Message:
-    """One record."""
+def to_message(partition: int, offset: int, timestamp: int, raw: RawRecord, encoding: Encoding) -> Message:
+    """One record as JSON."""
     _, _, _, key, value, headers = raw
     message = Message(partition, offset, timestamp, None, _NULL, _headers(headers) if headers else {})
     if key is not None:
         try:
             if encoding == "base64":
-                raise UnicodeDecodeError("utf-8", key, 0, 0, "asked for")
+                raise UnicodeDecodeError("utf-8", key, 0, 0, "base64 was requested")
             message.key = key.decode()
         except UnicodeDecodeError:
             message.key = base64.b64encode(key).decode()
             message.key_encoding = "base64"
     if value is not None:
-        _tell_value(message, value, encoding)
+        _set_value(message, value, encoding)
     return message
 
 
-def _tell_value(message: Message, value: bytes, encoding: Encoding) -> None:
+def _set_value(message: Message, value: bytes, encoding: Encoding) -> None:
     if encoding != "base64":
         try:
             text = value.decode()
@@ -94,7 +94,7 @@ _VALID = msgspec.json.Decoder(Raw)
 
 
 def _document(value: bytes) -> Raw | None:
-    """A value that is JSON, on one line: it is put into lines of streams; None where it is none."""
+    """A value that is JSON, on one line, as streams need it; None for other values."""
     try:
         _VALID.decode(value)
     except (msgspec.DecodeError, RecursionError):

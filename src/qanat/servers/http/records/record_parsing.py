@@ -1,6 +1,6 @@
-"""Records as they come over HTTP: one, an array, or a line each; made into what a batch is written from.
+"""Records as clients send them over HTTP: one, an array, or a line each.
 
-A value is JSON unless `value_encoding` says otherwise, and is kept as it was written. A key is text. `null` as a value
+A value is JSON unless `value_encoding` says otherwise, and is written as it was sent. A key is text. `null` as a value
 is a tombstone.
 """
 
@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Raw
 
 from qanat.servers.http.exchange import decoded
-from qanat.servers.http.operations import Asked
+from qanat.servers.http.operations import RequestBody
 from qanat.servers.http.problems import Problem
 
 Acks = Literal["all", "leader", "none"]
@@ -32,40 +32,40 @@ _NULL = b"null"
 _PIECE_BYTES = 128 * 1024
 
 
-class RecordIn(Asked, frozen=True, gc=False):
-    """A record to be written."""
+class RecordIn(RequestBody, frozen=True, gc=False):
+    """A record to write."""
 
     value: Raw
     """Any JSON value; null is a tombstone."""
     key: str | None = None
     """Records with the same key stay in order, in one partition."""
     topic: TopicName | None = None
-    """Where it goes; may be left out where the address or the request says it."""
+    """Its topic; may be left out where the address or the request names it."""
     partition: PartitionNumber | None = None
-    """Which partition; without it the key decides, without a key they take turns."""
+    """Its partition; without it the key decides, without a key the partitions take turns."""
     timestamp: Timestamp | None = None
     """Milliseconds since 1970; without it the time of arrival."""
     headers: dict[str, str | None] | None = None
     """Names and texts."""
     key_encoding: KeyEncoding = "text"
-    """How `key` is to be read."""
+    """How to decode `key`."""
     value_encoding: ValueEncoding = "json"
-    """How `value` is to be read: `text` and `base64` need a JSON string, whose content is written."""
+    """How to decode `value`: `text` and `base64` need a JSON string, whose content is written."""
     acks: Acks | None = None
-    """Of a single record: when it is answered."""
+    """For a single record: when it is answered."""
 
 
-class RecordsIn(Asked, frozen=True):
+class RecordsIn(RequestBody, frozen=True):
     """Several records at once."""
 
     records: list[RecordIn]
     topic: TopicName | None = None
-    """Topic of those records that name none."""
+    """Topic of records that name none."""
     acks: Acks | None = None
 
 
-class Outgoing(msgspec.Struct, gc=False):
-    """A record on its way: where to, and what is written."""
+class ProducerRecord(msgspec.Struct, gc=False):
+    """A record to write: its partition and its bytes."""
 
     topic: str
     key: bytes | None
@@ -73,7 +73,7 @@ class Outgoing(msgspec.Struct, gc=False):
     headers: RawHeaders
     timestamp: int
     partition: int
-    """-1 before it is chosen."""
+    """-1 until it is chosen."""
 
 
 _ONE = msgspec.json.Decoder(RecordIn)
@@ -90,8 +90,8 @@ class _Shape(msgspec.Struct):
 _SHAPE = msgspec.json.Decoder(_Shape)
 
 
-class Incoming(msgspec.Struct):
-    """What one request brings."""
+class ProduceBody(msgspec.Struct):
+    """The records of one request."""
 
     records: list[RecordIn]
     is_single: bool
@@ -104,7 +104,7 @@ def now_ms() -> int:
 
 
 def pieces_of(body: bytes) -> Iterator[bytes]:
-    """Whole lines, a piece at a time that is read in a millisecond."""
+    """Whole lines, in pieces that are decoded in a millisecond."""
     start = 0
     while start < len(body):
         end = body.find(b"\n", min(start + _PIECE_BYTES, len(body)))
@@ -113,8 +113,8 @@ def pieces_of(body: bytes) -> Iterator[bytes]:
         start = end
 
 
-async def read_lines(body: bytes) -> Incoming:
-    """One record a line; a mistake is told with its line."""
+async def read_lines(body: bytes) -> ProduceBody:
+    """One record a line; a problem names its line."""
     check_text(body)
     records: list[RecordIn] = []
     first = 1
@@ -128,14 +128,14 @@ async def read_lines(body: bytes) -> Incoming:
             raise
         first += piece.count(b"\n")
         await asyncio.sleep(0)
-    return Incoming(records, False, None, None)
+    return ProduceBody(records, False, None, None)
 
 
-def read_json(body: bytes) -> Incoming:
+def read_json(body: bytes) -> ProduceBody:
     """One record, an array of them, or an object with `records`."""
     check_text(body)
     if body.lstrip()[:1] == b"[":
-        return Incoming(decoded(_MANY, body), False, None, None)
+        return ProduceBody(decoded(_MANY, body), False, None, None)
     try:
         one = _ONE.decode(body)
     except (msgspec.DecodeError, RecursionError):
@@ -143,12 +143,12 @@ def read_json(body: bytes) -> Incoming:
             one = decoded(_ONE, body)
         else:
             wrapped = decoded(_WRAPPED, body)
-            return Incoming(wrapped.records, False, wrapped.topic, wrapped.acks)
-    return Incoming([one], True, None, one.acks)
+            return ProduceBody(wrapped.records, False, wrapped.topic, wrapped.acks)
+    return ProduceBody([one], True, None, one.acks)
 
 
 def check_text(body: bytes) -> None:
-    """Raise where a body is not UTF-8: JSON inside values is passed on as it is."""
+    """Raise where a body is not UTF-8: JSON inside values is written unchanged."""
     if body.isascii():
         return
     try:
@@ -157,14 +157,14 @@ def check_text(body: bytes) -> None:
         raise Problem(400, f"the body is not UTF-8: byte {fault.start}", position=fault.start) from None
 
 
-def outgoing(record: RecordIn, default_topic: str | None, now_ms: int) -> Outgoing:
-    """A record made ready; raises a problem that says what is wrong with it."""
+def producer_record(record: RecordIn, default_topic: str | None, now_ms: int) -> ProducerRecord:
+    """A record as it is written; raises a problem that names the fault."""
     topic = record.topic or default_topic
     if topic is None:
         raise Problem(400, "topic is missing: name it in the record", pointer=".topic")
     if default_topic is not None and topic != default_topic and record.topic is not None:
         raise Problem(400, f"the record names topic {topic}, the request {default_topic}: name one", pointer=".topic")
-    return Outgoing(
+    return ProducerRecord(
         topic,
         _key(record),
         _value(record),

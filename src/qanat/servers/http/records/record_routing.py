@@ -1,19 +1,20 @@
-"""Records into partitions: where each goes, batches of one turn of the loop, and what became of each record.
+"""Routing of records: each to its partition, batches of one turn of the loop, and a result for each record.
 
-Where this broker leads, records go straight into the log; where another does, `forwarding` sees to them.
-Records that arrive in the same turn for the same partition leave as one batch: a hundred clients with one record
-each cost the log one append, and nobody waits longer for it.
+Where this broker leads, records go straight to the log (`api.records.append`); where another does, `forwarding` sends
+them. Records that arrive in the same turn of the loop for the same partition leave as one batch: a hundred clients with
+one record each cost the log one append, and none waits longer for it.
 
-Rule 1: a batch that is refused is tried record by record, so that one bad record does not take others with it.
-Rule 2: every record has its own result: a place in the log, or a problem.
+Rule 1: a refused batch is tried record by record, so that one bad record does not fail the others.
+Rule 2: every record has its own result: an offset, or a problem.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from qanat.api.records.append import ALL, LEADER, NONE, append, find_writable
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.replicas.partition_end import Written
 from qanat.broker.runtime.cooperative_yield import FEW_ROWS
@@ -35,47 +36,45 @@ from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.key_hash import partition_of
 
 if TYPE_CHECKING:
-    from qanat.servers.http.caller import Caller
+    from qanat.servers.http.caller import HttpCaller
     from qanat.servers.http.kafka_gateway import KafkaGateway
-    from qanat.servers.http.records.record_parsing import Outgoing
+    from qanat.servers.http.records.record_parsing import ProducerRecord
 
-ACKS = {"all": -1, "leader": 1, "none": 0}
+ACKS = {"all": ALL, "leader": LEADER, "none": NONE}
 MOVED = -1
 _PAUSE_S = 0.05
 _NOT_WRITTEN = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE)
-"""Nobody leads yet: nothing was written. A broker that is alone is never replaced as a leader."""
+"""There is no leader yet: nothing was written. A single broker is never replaced as a leader."""
 
-Park = Callable[[Coroutine[Any, Any, None]], object]
-Waiting = tuple["Outgoing", asyncio.Future[int]]
-"""A record, and who wants to know its offset."""
+Waiting = tuple["ProducerRecord", asyncio.Future[int]]
+"""A record, and the future of its offset."""
 
 
-class Lane:
-    """Single records on their way into one partition: those of one turn leave together."""
+class RecordBatcher:
+    """Single records for one partition: those of one turn of the loop leave together."""
 
-    __slots__ = ("_bytes", "_loop", "_park", "_partition", "_timeout_s", "_waiting")
+    __slots__ = ("_bytes", "_loop", "_partition", "_timeout_s", "_waiting")
 
-    def __init__(self, partition: Partition, timeout_s: float, park: Park) -> None:
+    def __init__(self, partition: Partition, timeout_s: float) -> None:
         self._partition = partition
-        self._park = park
         self._timeout_s = timeout_s
         self._loop = asyncio.get_running_loop()
         self._waiting: list[Waiting] = []
         self._bytes = 0
 
-    def add(self, record: Outgoing) -> asyncio.Future[int]:
-        """Its offset, once it is on disk; `MOVED` where it was not written because another leads by now."""
+    def add(self, record: ProducerRecord) -> asyncio.Future[int]:
+        """Its offset, once durable; `MOVED` where it was not written because another broker leads by now."""
         size = size_of(record)
         if self._bytes + size > BATCH_BYTES and self._waiting:
-            self._leave()
+            self._flush()
         if not self._waiting:
-            self._loop.call_soon(self._leave)
+            self._loop.call_soon(self._flush)
         self._bytes += size
         done: asyncio.Future[int] = self._loop.create_future()
         self._waiting.append((record, done))
         return done
 
-    def _leave(self) -> None:
+    def _flush(self) -> None:
         waiting, self._waiting, self._bytes = self._waiting, [], 0
         if waiting:
             self._append(waiting)
@@ -116,12 +115,12 @@ def _acknowledge(
     loop: asyncio.AbstractEventLoop,
     timeout_s: float,
 ) -> None:
-    """Tell everybody their offset when their batch is on disk, or that it took too long."""
+    """Complete the futures of a batch when it is durable, or when it took too long."""
     durable = written.durable
 
     timer: asyncio.TimerHandle | None = None
 
-    def tell(_: object = None) -> None:
+    def complete(_: object = None) -> None:
         if timer is not None:
             timer.cancel()
         fault = None if durable is None or durable.cancelled() else durable.exception()
@@ -141,31 +140,31 @@ def _acknowledge(
                 done.set_exception(OutOfTimeError("the record was not on disk in time; it may still get there"))
 
     if durable is None:
-        tell()
+        complete()
     else:
-        durable.sync_callback = tell
+        durable.sync_callback = complete
         timer = loop.call_later(timeout_s, time_out)
 
 
-class Producing:
-    """Writes callers' records."""
+class RecordRouter:
+    """Routes callers' records."""
 
-    def __init__(self, asking: KafkaGateway) -> None:
-        self._asking = asking
-        self._broker = asking.broker
-        self._forwarding = Forwarding(asking)
-        self._lanes: dict[Partition, Lane] = {}
+    def __init__(self, gateway: KafkaGateway) -> None:
+        self._gateway = gateway
+        self._broker = gateway.broker
+        self._forwarding = Forwarding(gateway)
+        self._batchers: dict[Partition, RecordBatcher] = {}
         self._turns: dict[str, int] = {}
 
-    # Where to
+    # Partitions
 
-    def place(self, record: Outgoing, partitions: int) -> None:
-        """Choose a record's partition; raises a problem where it names one that is not there."""
+    def choose_partition(self, record: ProducerRecord, partitions: int) -> None:
+        """Choose a record's partition; raises a problem where it names an unknown one."""
         if record.partition < 0:
             if record.key is not None:
                 record.partition = partition_of(record.key, partitions)
             else:
-                record.partition = self.take_turns(record.topic, 1) % partitions
+                record.partition = self.next_turns(record.topic, 1) % partitions
         elif record.partition >= partitions:
             raise Problem(
                 404,
@@ -174,65 +173,70 @@ class Producing:
                 error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             )
 
-    def take_turns(self, topic: str, count: int) -> int:
-        """The first of so many turns of records without a key."""
+    def next_turns(self, topic: str, count: int) -> int:
+        """The first of `count` turns, for records without a key."""
         turn = self._turns.get(topic, 0)
         self._turns[topic] = turn + count
         return turn
 
     # One record
 
-    def direct(self, topic: str, number: int, acks: int, *, is_bulk: bool = False) -> Partition | None:
-        """The partition, where we lead it and nobody has to be asked; None where the long way is to be gone.
+    def find_led(self, topic: str, number: int, acks: int, *, is_bulk: bool = False) -> Partition | None:
+        """The partition to append to directly; None where a request must be made.
 
-        What waits for followers may see another become leader meanwhile. `forwarding` sends it there again; only
-        records in bulk are too many to be sent one batch after the other.
+        While a batch waits for followers, another replica may become leader. `forwarding` sends it there again; only
+        records in bulk are too many for one batch at a time.
         """
-        if self._asking.is_authorized:
+        if self._gateway.is_authorized:
             return None
-        found = self._broker.local_replicas.writable.get((topic, number))
-        if found is None or acks != -1 or found.leader is None:
+        found = find_writable(self._broker, topic, number, acks)
+        if found is None or acks != ALL or found.leader is None:
             return found
-        return found if is_bulk and not found.lacks_replicas else None
+        return found if is_bulk else None
 
-    async def write_one(self, caller: Caller, record: Outgoing, acks: int) -> int:
-        """The offset of one record; -1 where nobody waited for it."""
-        partition = self.direct(record.topic, record.partition, acks)
-        if partition is not None and acks != -1:
-            return await self._write_hastily(partition, record, acks)
+    async def write_one(self, caller: HttpCaller, record: ProducerRecord, acks: int) -> int:
+        """The offset of one record; -1 with acks=none."""
+        partition = self.find_led(record.topic, record.partition, acks)
         if partition is not None:
-            lane = self._lanes.get(partition)
-            if lane is None:
-                lane = self._lane(partition)
-            try:
-                offset = await lane.add(record)
-            except QanatError as fault:
-                raise _problem(fault.code, record, str(fault)) from None
-            if offset != MOVED:
-                return offset
+            return await self.append_one(caller, partition, record, acks)
+        return await self._write_by_request(caller, record, acks)
+
+    async def append_one(self, caller: HttpCaller, partition: Partition, record: ProducerRecord, acks: int) -> int:
+        """The same for a record whose partition `find_led` found."""
+        if acks != ALL:
+            return await self._append_unacknowledged(partition, record, acks)
+        batcher = self._batchers.get(partition)
+        if batcher is None:
+            batcher = self._batcher(partition)
+        try:
+            offset = await batcher.add(record)
+        except QanatError as fault:
+            raise _problem(fault.code, record, str(fault)) from None
+        return offset if offset != MOVED else await self._write_by_request(caller, record, acks)
+
+    async def _write_by_request(self, caller: HttpCaller, record: ProducerRecord, acks: int) -> int:
         (result,) = await self.write(caller, [record], acks)
         if isinstance(result, Problem):
             raise result
         return result
 
-    def _lane(self, partition: Partition) -> Lane:
-        if len(self._lanes) > len(self._broker.partitions):
-            self._lanes = {one: lane for one, lane in self._lanes.items() if not one.is_retired}
-        lane = self._lanes[partition] = Lane(partition, self._asking.timeout_s, self._broker.park)
-        return lane
+    def _batcher(self, partition: Partition) -> RecordBatcher:
+        if len(self._batchers) > len(self._broker.partitions):
+            self._batchers = {one: batcher for one, batcher in self._batchers.items() if not one.is_retired}
+        batcher = self._batchers[partition] = RecordBatcher(partition, self._gateway.timeout_s)
+        return batcher
 
-    async def _write_hastily(self, partition: Partition, record: Outgoing, acks: int) -> int:
+    async def _append_unacknowledged(self, partition: Partition, record: ProducerRecord, acks: int) -> int:
         try:
-            batch = encoded([record])
-            written = partition.append_now(batch) or await partition.append(batch)
+            written = await append(partition, encoded([record]))
         except QanatError as fault:
             raise _problem(fault.code, record, str(fault)) from None
         return written.base_offset if acks else -1
 
     # Many records
 
-    async def write(self, caller: Caller, records: Sequence[Outgoing], acks: int) -> list[Result]:
-        """What became of each record, in order. Their partitions are chosen already."""
+    async def write(self, caller: HttpCaller, records: Sequence[ProducerRecord], acks: int) -> list[Result]:
+        """The result of each record, in order. Their partitions are chosen already."""
         results: list[Result] = [-1] * len(records)
         rows: dict[TopicPartition, list[int]] = {}
         for number, record in enumerate(records):
@@ -246,86 +250,86 @@ class Producing:
 
     async def _write_rows(
         self,
-        caller: Caller,
+        caller: HttpCaller,
         at: TopicPartition,
         numbers: list[int],
-        records: Sequence[Outgoing],
+        records: Sequence[ProducerRecord],
         results: list[Result],
         acks: int,
     ) -> None:
-        partition = self.direct(at.topic, at.partition, acks)
+        partition = self.find_led(at.topic, at.partition, acks)
         written: list[tuple[list[int], Written]] = []
         for first, end in batches_of(numbers, records):
             chosen = numbers[first:end]
             if partition is None:
-                await self._append_asking(caller, at, chosen, records, results, acks)
+                await self._append_by_request(caller, at, chosen, records, results, acks)
                 continue
             batch = encoded([records[number] for number in chosen])
             try:
-                written.append((chosen, partition.append_now(batch) or await partition.append(batch)))
+                written.append((chosen, await append(partition, batch)))
             except QanatError:
-                # Refused as a whole: the long way says which record it was.
-                await self._append_asking(caller, at, chosen, records, results, acks)
+                # Refused as a whole: a request for each record finds the bad ones.
+                await self._append_by_request(caller, at, chosen, records, results, acks)
             await asyncio.sleep(0)
         for chosen, one in written:
-            if one.durable is not None and acks == -1 and not one.durable.done():
+            if one.durable is not None and acks == ALL and not one.durable.done():
                 await asyncio.wait([one.durable])
-            fault = one.durable.exception() if one.durable is not None and acks == -1 else None
+            fault = one.durable.exception() if one.durable is not None and acks == ALL else None
             for offset, number in enumerate(chosen, one.base_offset):
                 results[number] = _problem(_code(fault), records[number], f"{fault}; {NOT_KNOWN}") if fault else offset
 
-    async def _append_asking(
+    async def _append_by_request(
         self,
-        caller: Caller,
+        caller: HttpCaller,
         at: TopicPartition,
         chosen: list[int],
-        records: Sequence[Outgoing],
+        records: Sequence[ProducerRecord],
         results: list[Result],
         acks: int,
     ) -> None:
         rows = [records[number] for number in chosen]
-        if self._asking.is_alone and self._is_sole(at):
-            outcomes = await self._append_here(caller, at, rows, acks)
+        if self._gateway.is_alone and self._is_sole(at):
+            outcomes = await self._produce_here(caller, at, rows, acks)
         else:
-            self._asking.require_write(caller, (at.topic,))
+            self._gateway.require_write(caller, (at.topic,))
             outcomes = await self._forwarding.write(at, rows, acks)
         for number, outcome in zip(chosen, outcomes, strict=True):
             results[number] = outcome
 
     def _is_sole(self, at: TopicPartition) -> bool:
-        """Whether nobody else can ever lead what is here now; also of what is not there, so that this is told."""
+        """Whether no other broker can lead the partition; also of an unknown one, so that the answer says so."""
         topic = self._broker.metadata.image.topics.get(at.topic)
         return topic is None or not at.partition < len(topic.partitions) or len(topic.partitions[at.partition]) == 1
 
-    async def _append_here(
-        self, caller: Caller, at: TopicPartition, records: Sequence[Outgoing], acks: int
+    async def _produce_here(
+        self, caller: HttpCaller, at: TopicPartition, records: Sequence[ProducerRecord], acks: int
     ) -> list[Result]:
-        """The same where there is nobody else: through the guards, and with everybody's own refusal."""
-        outcome = await self._append(caller, at, encoded(records), acks)
+        """Produce where there is no other broker: with authorization, and an error for each record."""
+        outcome = await self._produce(caller, at, encoded(records), acks)
         if isinstance(outcome, int):
             return list(range(outcome, outcome + len(records)))
         if len(records) == 1 or outcome.status >= 500:
             return [outcome] * len(records)
-        return [await self._append(caller, at, encoded([record]), acks) for record in records]
+        return [await self._produce(caller, at, encoded([record]), acks) for record in records]
 
-    async def _append(self, caller: Caller, at: TopicPartition, batch: bytearray, acks: int) -> Result:
+    async def _produce(self, caller: HttpCaller, at: TopicPartition, batch: bytearray, acks: int) -> Result:
         data = PartitionProduceData(at.partition, memoryview(batch))
-        timeout_ms = round(self._asking.timeout_s * 1000)
-        # Without an answer we would have none to give either: acks=0 is asked for as acks=1.
+        timeout_ms = round(self._gateway.timeout_s * 1000)
+        # Without an answer there would be none for the client: acks=0 is sent as acks=1.
         request = ProduceRequest(None, acks or 1, timeout_ms, [TopicProduceData(at.topic, partition_data=[data])])
-        deadline = Deadline.after(self._asking.timeout_s)
+        deadline = Deadline.after(self._gateway.timeout_s)
         while True:
-            response: ProduceResponse = await self._asking.ask(caller, ApiKey.PRODUCE, request)
+            response: ProduceResponse = await self._gateway.call(caller, ApiKey.PRODUCE, request)
             answer = response.responses[0].partition_responses[0]
             if not answer.error_code:
                 return int(answer.base_offset)
-            # A topic that was made a moment ago has no leader yet.
+            # A new topic has no leader yet.
             if answer.error_code not in _NOT_WRITTEN or deadline.left_seconds <= _PAUSE_S:
                 return problem_of(answer.error_code, f"topic {at.topic} partition {at.partition}", answer.error_message)
             await deadline.pause(_PAUSE_S)
 
 
-def _problem(code: ErrorCode, record: Outgoing, message: str) -> Problem:
+def _problem(code: ErrorCode, record: ProducerRecord, message: str) -> Problem:
     return problem_of(code, f"topic {record.topic} partition {record.partition}", message)
 
 

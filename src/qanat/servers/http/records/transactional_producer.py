@@ -1,13 +1,14 @@
-"""One transactional producer of this door: batches and a note of them, made visible together or not at all.
+"""The transactional producer of an idempotency shard: batches and their note, visible together or not at all.
 
-It speaks transaction version 2: writing adds a partition, and every end raises the epoch, so that whoever takes the
-transactional id over fences what we still have on the way.
+It uses transaction version 2: a write adds its partition, and every end raises the epoch, so that the next owner of the
+transactional id fences the batches that are still in flight.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qanat.api.records.append import ALL, append
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
 from qanat.servers.http.kafka_gateway import TRANSACTION
@@ -37,23 +38,23 @@ FENCED = (
     ErrorCode.UNKNOWN_PRODUCER_ID,
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
 )
-"""Somebody else has the transactional id now, or had it in between: take it over and look again."""
+"""Another node has the transactional id now, or had it in between: initialize it and read the notes again."""
 
 
-class Transactions:
-    """One after the other, under one transactional id."""
+class TransactionalProducer:
+    """Transactions under one transactional id, one after the other."""
 
-    def __init__(self, asking: KafkaGateway, transactional_id: str) -> None:
-        self._asking = asking
+    def __init__(self, gateway: KafkaGateway, transactional_id: str) -> None:
+        self._gateway = gateway
         self._name = transactional_id
         self._producer_id = self._epoch = -1
         self._sequences: dict[TopicPartition, int] = {}
 
-    async def take_over(self) -> None:
-        """Fence whoever had the id; what it left open is ended when this returns."""
+    async def init(self) -> None:
+        """Fence the previous owner of the id; its open transaction has ended when this returns."""
         request = InitProducerIdRequest(self._name, _TIMEOUT_MS)
-        response: InitProducerIdResponse = await self._asking.ask_coordinator(
-            self._asking.nobody,
+        response: InitProducerIdResponse = await self._gateway.call_coordinator(
+            self._gateway.own_caller,
             self._name,
             ApiKey.INIT_PRODUCER_ID,
             request,
@@ -65,39 +66,39 @@ class Transactions:
         self._sequences = {}
 
     async def write(self, at: TopicPartition, batch: bytearray) -> int:
-        """A batch into a partition that clients may write to; its first offset."""
-        self._sign(at, batch)
+        """Write a batch to a partition that clients may write to; its first offset."""
+        self._number(at, batch)
         data = PartitionProduceData(at.partition, memoryview(batch))
         request = ProduceRequest(
-            self._name, -1, round(self._asking.timeout_s * 1000), [TopicProduceData(at.topic, partition_data=[data])]
+            self._name, ALL, round(self._gateway.timeout_s * 1000), [TopicProduceData(at.topic, partition_data=[data])]
         )
-        leader = self._asking.leader(at.topic, at.partition)
-        response: ProduceResponse = await self._asking.ask(self._asking.nobody, ApiKey.PRODUCE, request, leader)
+        leader = self._gateway.leader(at.topic, at.partition)
+        response: ProduceResponse = await self._gateway.call(self._gateway.own_caller, ApiKey.PRODUCE, request, leader)
         answer = response.responses[0].partition_responses[0]
         check(answer.error_code, f"topic {at.topic} partition {at.partition}", answer.error_message)
         return int(answer.base_offset)
 
-    async def note(self, at: TopicPartition, batch: bytearray) -> int:
-        """A batch into a partition that only brokers write to; its first offset."""
-        partition = self._asking.broker.lookup.led(at.topic, at.partition)
+    async def write_note(self, at: TopicPartition, batch: bytearray) -> int:
+        """Write a batch to a partition that only brokers write to; its first offset."""
+        partition = self._gateway.broker.lookup.led(at.topic, at.partition)
         if isinstance(partition, ErrorCode):
             return await self.write(at, batch)
-        self._sign(at, batch)
-        gate = self._asking.broker.transaction_verification
-        outcome = await gate.pass_first_write(
+        self._number(at, batch)
+        verification = self._gateway.broker.transaction_verification
+        outcome = await verification.pass_first_write(
             self._name, self._producer_id, self._epoch, [partition], EPOCH_PER_TRANSACTION
         )
         check(outcome[partition], f"the note of an Idempotency-Key in {partition.at}")
-        written = await partition.append(batch)
+        written = await append(partition, batch)
         if written.durable is not None:
             await written.durable
         return written.base_offset
 
     async def end(self, *, is_committed: bool) -> None:
-        """Make everything since the last end visible, or drop it."""
+        """Commit or abort everything since the last end."""
         request = EndTxnRequest(self._name, self._producer_id, self._epoch, is_committed)
-        response: EndTxnResponse = await self._asking.ask_coordinator(
-            self._asking.nobody,
+        response: EndTxnResponse = await self._gateway.call_coordinator(
+            self._gateway.own_caller,
             self._name,
             ApiKey.END_TXN,
             request,
@@ -109,7 +110,7 @@ class Transactions:
         self._producer_id, self._epoch = response.producer_id, response.producer_epoch
         self._sequences = {}
 
-    def _sign(self, at: TopicPartition, batch: bytearray) -> None:
+    def _number(self, at: TopicPartition, batch: bytearray) -> None:
         sequence = self._sequences.get(at, 0)
         count = set_producer(batch, self._producer_id, self._epoch, sequence, is_transactional=True)
         self._sequences[at] = sequence + count

@@ -1,4 +1,4 @@
-"""Server-Sent Events: a topic's records as they come, resumed by the last event's id."""
+"""Server-Sent Events: a topic's records as they arrive; the last event's id resumes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qanat.servers.http.records.consume import Isolation, begin_at
 from qanat.servers.http.records.partition_reads import Cursor
 from qanat.servers.http.records.record_json import Encoding, Message
 from qanat.servers.http.streams.stream_limits import limit_kernel
-from qanat.servers.http.streams.stream_writer import Pump, SlowReaderError
+from qanat.servers.http.streams.stream_writer import SlowReaderError, StreamWriter
 from qanat.telemetry.events import log_event
 
 _ENCODE = msgspec.json.Encoder().encode
@@ -25,23 +25,23 @@ class StreamQuery(Parameters, frozen=True):
     """What to stream."""
 
     cursor: str | None = None
-    """Where to go on: the id of the last event, where the header Last-Event-ID cannot be sent."""
+    """Where to continue: the id of the last event, where the header Last-Event-ID cannot be sent."""
     begin: str = msgspec.field(name="from", default="latest")
     """Where to begin without a cursor: `earliest`, `latest`, or a time in ISO 8601 or milliseconds."""
     isolation: Isolation = "read_committed"
     """Whether records of transactions are seen before they are committed."""
     encoding: Encoding = "auto"
-    """How keys and values are told."""
+    """How keys and values are shown."""
 
 
 async def stream_topic(exchange: Exchange) -> object:
     query: StreamQuery = exchange.query
-    door, caller = exchange.door, exchange.caller
-    topic = await door.topics.find(caller, exchange.path["topic"], may_create=False)
+    context, caller = exchange.context, exchange.caller
+    topic = await context.topics.find(caller, exchange.path["topic"], may_create=False)
     last = exchange.header(b"last-event-id")
     cursor = await begin_at(exchange, topic, last.decode("latin-1") if last else query.cursor, query.begin)
-    pump = Pump(
-        door,
+    writer = StreamWriter(
+        context,
         caller,
         topic.name,
         cursor,
@@ -49,7 +49,7 @@ async def stream_topic(exchange: Exchange) -> object:
         encoding=query.encoding,
         render=_event,
     )
-    with door.streams.one_more(caller.host):
+    with context.streams.admit(caller.host):
         limit_kernel(exchange.scope["transport"])
         headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
         await exchange.send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -57,23 +57,23 @@ async def stream_topic(exchange: Exchange) -> object:
         await exchange.send({"type": "http.response.body", "body": first, "more_body": True})
         if exchange.scope["method"] != "HEAD":
             loop = asyncio.get_running_loop()
-            stream = loop.create_task(_send_all(exchange, pump))
-            await door.streams.run(stream, loop.create_task(exchange.wait_until_gone()))
+            stream = loop.create_task(_send_all(exchange, writer))
+            await context.streams.run(stream, loop.create_task(exchange.wait_until_gone()))
         await exchange.send({"type": "http.response.body", "body": b""})
     return SENT
 
 
-async def _send_all(exchange: Exchange, pump: Pump) -> None:
+async def _send_all(exchange: Exchange, writer: StreamWriter) -> None:
     send = exchange.send
     try:
-        async with aclosing(pump.pieces(exchange.scope["flow"])) as pieces:
+        async with aclosing(writer.pieces(exchange.scope["flow"])) as pieces:
             async for piece in pieces:
                 await send({"type": "http.response.body", "body": b"".join(piece) or _STILL_THERE, "more_body": True})
     except SlowReaderError:
-        log_event("stream closed: its client takes nothing", level="info", peer=exchange.caller.peer)
+        log_event("stream closed: its client does not read", level="info", peer=exchange.caller.peer)
         exchange.abort()
     except Problem as problem:
-        # The answer has begun: the problem is its last event.
+        # The answer has started: the problem is its last event.
         text = b"event: problem\ndata: %s\n\n" % problem.encode(exchange.scope["path"]).strip()
         await send({"type": "http.response.body", "body": text, "more_body": True})
 
@@ -87,7 +87,7 @@ OPERATIONS = (
         "GET",
         "/api/v1/topics/{topic}/stream",
         stream_topic,
-        "Records as they come, as Server-Sent Events; Last-Event-ID resumes",
+        "Records as they arrive, as Server-Sent Events; Last-Event-ID resumes",
         "streams",
         query=StreamQuery,
         answers={"text/event-stream": str},

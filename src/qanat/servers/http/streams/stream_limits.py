@@ -1,4 +1,4 @@
-"""How many streams each client may have, and what ends them all when the door is closed."""
+"""Limits of streams: how many each client may have open, and their end when the listener closes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from contextlib import contextmanager
 from qanat.servers.http.problems import Problem
 
 KERNEL_BYTES = 128 * 1024
-"""What the kernel may hold for one stream; without a limit it holds megabytes for a client that does not read."""
+"""The kernel's send buffer of one stream; without a limit it holds megabytes for a client that does not read."""
 
 
 def limit_kernel(transport: asyncio.BaseTransport) -> None:
-    """Let the kernel hold little for this connection, so that a stream's client that does not read costs little."""
+    """Limit the kernel's send buffer, so that a client that does not read costs little."""
     wire = transport.get_extra_info("socket")
     if wire is not None:
         wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, KERNEL_BYTES)
 
 
 class Streams:
-    """How many streams each client has, and what ends them all when the door is closed."""
+    """The open streams by client; `close` ends them all."""
 
     def __init__(self, per_client: int) -> None:
         self._per_client = per_client
@@ -34,8 +34,8 @@ class Streams:
         return self._open.total()
 
     @contextmanager
-    def one_more(self, host: str) -> Iterator[None]:
-        """A stream of this client, as long as it lasts; raises a problem where it has too many."""
+    def admit(self, host: str) -> Iterator[None]:
+        """Count a stream of this client while it lasts; raises a problem where it has too many."""
         if self._open[host] >= self._per_client:
             raise Problem(
                 429,
@@ -51,7 +51,7 @@ class Streams:
                 del self._open[host]
 
     async def run(self, stream: asyncio.Task[None], gone: asyncio.Task[None]) -> None:
-        """Until the stream ends or its client is gone."""
+        """Run until the stream ends or its client disconnects."""
         both = {stream, gone}
         self._tasks |= both
         try:

@@ -1,7 +1,7 @@
-"""Records of a topic as they come, for streams: read only when the client can take more.
+"""The writer of a stream: it reads records only when the client can take more.
 
-A slow client costs what the transport holds for it and nothing else: as soon as the transport is full, everything that
-was read and not yet sent is dropped, and read again from the same place when there is room.
+A slow client costs the transport's buffer and nothing else: when the transport is full, records that were read and not
+yet sent are dropped, and read again from the same position when there is room.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from qanat.servers.http.records.partition_reads import Cursor
-from qanat.servers.http.records.record_json import Encoding, Message, records_of, told
-from qanat.servers.http.streams.multi_leader_fetch import Following
+from qanat.servers.http.records.record_json import Encoding, Message, records_of, to_message
+from qanat.servers.http.streams.multi_leader_fetch import MultiLeaderFetch
 
 if TYPE_CHECKING:
-    from qanat.servers.http.caller import Caller
+    from qanat.servers.http.caller import HttpCaller
     from qanat.servers.http.context import HttpContext
     from qanat.wire.kafka.messages.fetch import PartitionData
 
 FETCH_BYTES = 256 * 1024
 PIECE_BYTES = 32 * 1024
-"""Text that is sent at once, unless one record alone is larger."""
+"""Text of one piece, unless a single record is larger."""
 SILENCE_MS = 10_000
-"""So often a client that hears nothing is told that it is still connected."""
+"""How often a stream without records sends a sign of life."""
 _PAUSE_S = 0.05
 
 
 class SlowReaderError(Exception):
-    """A client took nothing for too long."""
+    """A client read nothing for too long."""
 
 
 class Flow(Protocol):
@@ -40,13 +40,13 @@ class Flow(Protocol):
     async def drain(self) -> None: ...
 
 
-class Pump:
-    """One stream: where it is in its topic, and what it sends next."""
+class StreamWriter:
+    """One stream: its position in the topic, and its next pieces."""
 
     def __init__(
         self,
-        door: HttpContext,
-        caller: Caller,
+        context: HttpContext,
+        caller: HttpCaller,
         topic: str,
         cursor: Cursor,
         *,
@@ -54,7 +54,7 @@ class Pump:
         encoding: Encoding,
         render: Callable[[Message, Cursor], bytes],
     ) -> None:
-        self._door = door
+        self._context = context
         self._caller = caller
         self._topic = topic
         self.cursor = cursor
@@ -63,22 +63,22 @@ class Pump:
         self._render = render
 
     async def pieces(self, flow: Flow) -> AsyncGenerator[list[bytes], None]:
-        """Rendered records, a piece at a time; an empty piece after a silence."""
-        reading = self._door.reading
-        following = Following(reading, self._caller, self._topic, FETCH_BYTES, SILENCE_MS, self._is_committed)
+        """Rendered records, a piece at a time; an empty piece after a time without records."""
+        reads = self._context.reads
+        fetches = MultiLeaderFetch(reads, self._caller, self._topic, FETCH_BYTES, SILENCE_MS, self._is_committed)
         try:
             while True:
                 if flow.write_paused:
-                    following.stop()
+                    fetches.stop()
                     await self._drain(flow)
                 has_any = False
                 positions = dict(enumerate(self.cursor.offsets))
-                for row in await following.rows(positions):
-                    await reading.check(self._caller, self._topic, row, positions[row.partition_index])
+                for row in await fetches.rows(positions):
+                    await reads.check(self._caller, self._topic, row, positions[row.partition_index])
                     if row.error_code:
                         await asyncio.sleep(_PAUSE_S)
                         continue
-                    for piece in self._of(row):
+                    for piece in self._rendered(row):
                         has_any = True
                         yield piece
                         if flow.write_paused:
@@ -88,17 +88,17 @@ class Pump:
                 if not has_any:
                     yield []
         finally:
-            following.stop()
+            fetches.stop()
 
     async def _drain(self, flow: Flow) -> None:
         try:
-            async with asyncio.timeout(self._door.settings.http_stream_timeout_ms / 1000):
+            async with asyncio.timeout(self._context.settings.http_stream_timeout_ms / 1000):
                 await flow.drain()
         except TimeoutError:
             raise SlowReaderError from None
 
-    def _of(self, row: PartitionData) -> Iterator[list[bytes]]:
-        """A partition's records, rendered a piece at a time; the cursor is where the last piece ends."""
+    def _rendered(self, row: PartitionData) -> Iterator[list[bytes]]:
+        """A partition's records, rendered a piece at a time; the cursor moves with each piece."""
         number, offsets = row.partition_index, self.cursor.offsets
         piece: list[bytes] = []
         size = 0
@@ -107,7 +107,7 @@ class Pump:
                 offsets[number] = offset
                 break
             offsets[number] = offset + 1
-            text = self._render(told(number, offset, timestamp, raw, self._encoding), self.cursor)
+            text = self._render(to_message(number, offset, timestamp, raw, self._encoding), self.cursor)
             piece.append(text)
             size += len(text)
             if size >= PIECE_BYTES:

@@ -1,6 +1,6 @@
-"""WebSocket: a topic's records as they come, one JSON text each, with the cursor to resume from.
+"""WebSocket: a topic's records as they arrive, one JSON text each, with the cursor to resume from.
 
-/api/v1/topics/{topic}/ws?cursor=...     what the client sends is ignored; it may hang up at any time
+/api/v1/topics/{topic}/ws?cursor=...     what the client sends is ignored; it may disconnect at any time
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from qanat.model.errors import QanatError
-from qanat.servers.http.caller import Caller, authenticated
-from qanat.servers.http.exchange import Exchange, Receive, Scope, Send, refuse_foreign
+from qanat.servers.http.caller import HttpCaller, authenticate
+from qanat.servers.http.exchange import Exchange, Receive, Scope, Send, refuse_other_origin
 from qanat.servers.http.operations import Operation, Routes, read_query
 from qanat.servers.http.problems import CONTENT_TYPE, Problem, problem_of
 from qanat.servers.http.records.consume import begin_at
@@ -21,7 +21,7 @@ from qanat.servers.http.records.partition_reads import Cursor
 from qanat.servers.http.records.record_json import Message
 from qanat.servers.http.streams.server_sent_events import StreamQuery
 from qanat.servers.http.streams.stream_limits import limit_kernel
-from qanat.servers.http.streams.stream_writer import Pump, SlowReaderError
+from qanat.servers.http.streams.stream_writer import SlowReaderError, StreamWriter
 
 if TYPE_CHECKING:
     from qanat.servers.http.context import HttpContext
@@ -32,10 +32,10 @@ _REASON_MAX = 120
 
 
 async def websocket_topic(exchange: Exchange) -> object:
-    """Served by `serve_websocket`; asked for without an upgrade, it says how to ask."""
+    """Served by `serve_websocket`; a request without an upgrade gets advice."""
     raise Problem(
         426,
-        "this address speaks WebSocket: ask with Connection: Upgrade and Upgrade: websocket",
+        "this address speaks WebSocket: send Connection: Upgrade and Upgrade: websocket",
         headers=((b"upgrade", b"websocket"), (b"connection", b"upgrade")),
     )
 
@@ -45,7 +45,7 @@ OPERATIONS = (
         "GET",
         "/api/v1/topics/{topic}/ws",
         websocket_topic,
-        "Records as they come over a WebSocket, each with the cursor to resume from",
+        "Records as they arrive over a WebSocket, each with the cursor to resume from",
         "streams",
         query=StreamQuery,
         status=101,
@@ -55,7 +55,7 @@ _ROUTES = Routes(OPERATIONS)
 
 
 class _Flow:
-    """uvicorn's WebSocket waits inside `send`; what is left is to know whether it would."""
+    """Whether uvicorn's `send` would wait: it waits inside the call."""
 
     __slots__ = ("_writable",)
 
@@ -70,25 +70,25 @@ class _Flow:
         await self._writable.wait()
 
 
-async def serve_websocket(door: HttpContext, scope: Scope, receive: Receive, send: Send) -> None:
+async def serve_websocket(context: HttpContext, scope: Scope, receive: Receive, send: Send) -> None:
     """One WebSocket, from its handshake to its end."""
     assert (await receive())["type"] == "websocket.connect"
-    caller = Caller(scope["client"])
-    exchange = Exchange(door, caller, scope, receive, send)
+    caller = HttpCaller(scope["client"])
+    exchange = Exchange(context, caller, scope, receive, send)
     try:
         operation, exchange.path = _ROUTES.find("GET", scope["path"])
         if exchange.header(b"origin") is not None:
-            refuse_foreign(exchange)
-        if door.mechanisms is not None:
-            caller.principal = authenticated(exchange.header(b"authorization"), door.mechanisms)
+            refuse_other_origin(exchange)
+        if context.mechanisms is not None:
+            caller.principal = authenticate(exchange.header(b"authorization"), context.mechanisms)
         query: StreamQuery = read_query(operation, scope["query_string"])
-        topic = await door.topics.find(caller, exchange.path["topic"], may_create=False)
+        topic = await context.topics.find(caller, exchange.path["topic"], may_create=False)
         last = exchange.header(b"last-event-id")
         cursor = await begin_at(exchange, topic, last.decode("latin-1") if last else query.cursor, query.begin)
-        with door.streams.one_more(caller.host):
+        with context.streams.admit(caller.host):
             limit_kernel(scope["transport"])
-            pump = Pump(
-                door,
+            writer = StreamWriter(
+                context,
                 caller,
                 topic.name,
                 cursor,
@@ -98,23 +98,23 @@ async def serve_websocket(door: HttpContext, scope: Scope, receive: Receive, sen
             )
             await send({"type": "websocket.accept"})
             loop = asyncio.get_running_loop()
-            stream = loop.create_task(_send_all(exchange, pump))
-            await door.streams.run(stream, loop.create_task(_wait_until_gone(receive)))
+            stream = loop.create_task(_send_all(exchange, writer))
+            await context.streams.run(stream, loop.create_task(_wait_until_gone(receive)))
     except Problem as problem:
         await _refuse(send, problem, scope)
     except QanatError as fault:
         await _refuse(send, problem_of(fault.code, scope["path"], str(fault)), scope)
 
 
-async def _send_all(exchange: Exchange, pump: Pump) -> None:
+async def _send_all(exchange: Exchange, writer: StreamWriter) -> None:
     send = exchange.send
     try:
-        async with aclosing(pump.pieces(_Flow(exchange.scope["writable"]))) as pieces:
+        async with aclosing(writer.pieces(_Flow(exchange.scope["writable"]))) as pieces:
             async for piece in pieces:
                 for text in piece:
                     await send({"type": "websocket.send", "text": text.decode()})
     except SlowReaderError:
-        await send({"type": "websocket.close", "code": _TRY_AGAIN_LATER, "reason": "nothing was taken for too long"})
+        await send({"type": "websocket.close", "code": _TRY_AGAIN_LATER, "reason": "the client does not read"})
     except Problem as problem:
         await send({"type": "websocket.close", "code": _POLICY, "reason": problem.detail[:_REASON_MAX]})
 

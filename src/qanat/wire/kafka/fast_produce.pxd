@@ -1,4 +1,4 @@
-# The C types of lone_produce.py, for Cython; nothing here changes what the code means.
+# The C types of fast_produce.py, for Cython; nothing here changes what the code means.
 cimport cython
 from cpython.memoryview cimport PyMemoryView_GET_BUFFER
 from libc.stdint cimport int32_t, int64_t, uint32_t

@@ -1,4 +1,4 @@
-"""The short way of Fetch reads and writes what the generated codec reads and writes, or steps aside."""
+"""The fast path of Fetch reads and writes what the generated codec reads and writes, or gives None."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from qanat.wire.kafka.fast_fetch import VERSION, read_fast_fetch, write_fast_fetch_head
 from qanat.wire.kafka.headers import frame_request, frame_response, read_request_header
-from qanat.wire.kafka.lone_fetch import VERSION, read_fast_fetch, write_fast_fetch_head
 from qanat.wire.kafka.messages import fetch as codec
 from qanat.wire.kafka.messages.fetch import (
     AbortedTransaction,
@@ -25,7 +25,7 @@ from qanat.wire.kafka.messages.fetch import (
 RECORDS = b"whole batches"
 
 
-def lone(topic: str = "orders", **more: Any) -> FetchRequest:
+def usual(topic: str = "orders", **more: Any) -> FetchRequest:
     partition = FetchPartition(3, 7, fetch_offset=2**40, partition_max_bytes=1000)
     fields = {"max_wait_ms": 500, "min_bytes": 1, "max_bytes": 5000, "isolation_level": 1, "session_epoch": -1}
     return FetchRequest(**{**fields, "topics": [FetchTopic(topic, partitions=[partition])], **more})
@@ -38,8 +38,8 @@ def framed(request: FetchRequest, version: int = VERSION, client_id: str | None 
 
 @pytest.mark.parametrize("client_id", [None, "", "client", "größe"])
 @pytest.mark.parametrize("topic", ["orders", "größe"])
-def test_a_lone_fetch_is_read_as_the_codec_reads_it(client_id: str | None, topic: str) -> None:
-    found = read_fast_fetch(memoryview(framed(lone(topic), client_id=client_id)))
+def test_a_fast_fetch_is_read_as_the_codec_reads_it(client_id: str | None, topic: str) -> None:
+    found = read_fast_fetch(memoryview(framed(usual(topic), client_id=client_id)))
 
     assert found is not None
     assert (found.correlation_id, found.max_wait_ms, found.min_bytes, found.is_committed) == (77, 500, 1, True)
@@ -48,7 +48,7 @@ def test_a_lone_fetch_is_read_as_the_codec_reads_it(client_id: str | None, topic
 
 
 def test_the_smaller_of_both_limits_holds() -> None:
-    found = read_fast_fetch(memoryview(framed(lone(max_bytes=10))))
+    found = read_fast_fetch(memoryview(framed(usual(max_bytes=10))))
 
     assert found is not None
     assert found.max_bytes == 10
@@ -57,7 +57,7 @@ def test_the_smaller_of_both_limits_holds() -> None:
 @pytest.mark.parametrize("isolation_level", [0, 1])
 @pytest.mark.parametrize("records", [b"", RECORDS])
 def test_the_answer_is_the_codecs(isolation_level: int, records: bytes) -> None:
-    found = read_fast_fetch(memoryview(framed(lone("größe", isolation_level=isolation_level))))
+    found = read_fast_fetch(memoryview(framed(usual("größe", isolation_level=isolation_level))))
     aborted: list[AbortedTransaction] | None = [] if isolation_level else None
     part = PartitionData(3, 0, 2**41, 2**40, 17, aborted_transactions=aborted, records=records)
     response = FetchResponse(responses=[FetchableTopicResponse("größe", partitions=[part])])
@@ -71,32 +71,32 @@ def test_the_answer_is_the_codecs(isolation_level: int, records: bytes) -> None:
 @pytest.mark.parametrize(
     "request_",
     [
-        lone(replica_id=2),
-        lone(session_id=5, session_epoch=3),
-        lone(session_epoch=0),
-        lone(topics=[]),
-        lone(topics=lone().topics * 2),
-        lone(topics=[FetchTopic("orders", partitions=lone().topics[0].partitions * 2)]),
-        lone(topics=[FetchTopic("orders", partitions=[])]),
-        lone(""),
-        lone(forgotten_topics_data=[ForgottenTopic("orders", partitions=[1])]),
-        lone(rack_id="here"),
+        usual(replica_id=2),
+        usual(session_id=5, session_epoch=3),
+        usual(session_epoch=0),
+        usual(topics=[]),
+        usual(topics=usual().topics * 2),
+        usual(topics=[FetchTopic("orders", partitions=usual().topics[0].partitions * 2)]),
+        usual(topics=[FetchTopic("orders", partitions=[])]),
+        usual(""),
+        usual(forgotten_topics_data=[ForgottenTopic("orders", partitions=[1])]),
+        usual(rack_id="here"),
     ],
 )
-def test_what_is_not_alone_or_not_usual_goes_the_way_of_all(request_: FetchRequest) -> None:
+def test_other_requests_take_the_ordinary_path(request_: FetchRequest) -> None:
     assert read_fast_fetch(memoryview(framed(request_))) is None
 
 
 def test_other_apis_and_versions_are_not_looked_at() -> None:
     for version in (4, 10, 12):
-        assert read_fast_fetch(memoryview(framed(lone(), version))) is None
-    frame = bytearray(framed(lone()))
+        assert read_fast_fetch(memoryview(framed(usual(), version))) is None
+    frame = bytearray(framed(usual()))
     frame[1] = 0
     assert read_fast_fetch(memoryview(frame)) is None
 
 
 def test_a_frame_that_is_cut_off_or_too_long_is_left_to_others() -> None:
-    frame = framed(lone())
+    frame = framed(usual())
     for length in range(len(frame)):
         assert read_fast_fetch(memoryview(frame[:length])) is None
     assert read_fast_fetch(memoryview(frame + b"\0")) is None
@@ -105,7 +105,7 @@ def test_a_frame_that_is_cut_off_or_too_long_is_left_to_others() -> None:
 @given(st.integers(0, 10_000), st.integers(0, 255), st.binary(max_size=80))
 @example(8, 0xFF, b"")
 def test_what_is_taken_of_damaged_frames_is_what_the_codec_takes(place: int, value: int, tail: bytes) -> None:
-    frame = bytearray(framed(lone()))
+    frame = bytearray(framed(usual()))
     frame[place % len(frame)] = value
     frame += tail
     found = read_fast_fetch(memoryview(frame))

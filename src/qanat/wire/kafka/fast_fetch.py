@@ -1,7 +1,7 @@
-"""The commonest Fetch: one partition, by a consumer without a session, read and answered without the codec.
+"""The most common Fetch, read and written without the codec: one partition, by a consumer without a session.
 
-Whatever is unusual, wrong or of another version is None, and goes the way of all requests (`messages/fetch`), which
-also finds the words for what is wrong.
+A frame that is unusual, wrong or of another version gives None and takes the ordinary path (`messages/fetch`), which
+also words the errors.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from qanat.wire.batch_header import Buffer
 
 VERSION = 11
-"""What librdkafka asks for without topic ids."""
+"""The version that librdkafka sends without topic ids."""
 _FETCH = 1
 _CONSUMER = -1
 _READ_COMMITTED = 1
@@ -32,13 +32,13 @@ _HEAD = Struct(">iiihiih")
 """Size and correlation id; throttling, error, session, topics, length of a name."""
 _write_head = _HEAD.pack
 _TAIL = Struct(">iihqqqiii")
-"""Partitions, number, error, three offsets, aborted transactions, the replica to ask instead, bytes of records."""
+"""Partitions, number, error, three offsets, aborted transactions, preferred read replica, bytes of records."""
 _write_tail = _TAIL.pack
 _BYTES_AROUND_NAME = _HEAD.size - 4 + _TAIL.size
 
 
 class FastFetch(NamedTuple):
-    """What such a request says."""
+    """The fields of such a request."""
 
     correlation_id: int
     max_wait_ms: int
@@ -52,7 +52,7 @@ class FastFetch(NamedTuple):
 
 
 def read_fast_fetch(data: Buffer) -> FastFetch | None:
-    """The request in a frame, if it is a lone Fetch."""
+    """The request in a frame; None where it is not of this form."""
     try:
         key, version, correlation_id, length = _read_header(data)
         if key != _FETCH or version != VERSION or length < -1:
@@ -80,7 +80,7 @@ def read_fast_fetch(data: Buffer) -> FastFetch | None:
 def write_fast_fetch_head(
     request: FastFetch, high_watermark: int, last_stable_offset: int, log_start_offset: int, size: int
 ) -> bytes:
-    """Everything of the answer that is before the records, of which there are `size` bytes."""
+    """The answer up to its records, which are `size` bytes."""
     name = request.topic.encode()
     head = _write_head(_BYTES_AROUND_NAME + len(name) + size, request.correlation_id, 0, 0, 0, 1, len(name))
     aborted = 0 if request.is_committed else -1

@@ -1,4 +1,4 @@
-"""The short way reads and writes what the generated codec reads and writes, or steps aside."""
+"""The fast path of Produce reads and writes what the generated codec reads and writes, or gives None."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from qanat.wire.batch_header import batch_crc, check_batch
 from qanat.wire.compression import Codec
-from qanat.wire.kafka import lone_produce
+from qanat.wire.kafka import fast_produce
 from qanat.wire.kafka.headers import frame_request, frame_response, read_request_header
 from qanat.wire.kafka.messages import produce as codec
 from qanat.wire.kafka.messages.produce import (
@@ -31,8 +31,8 @@ BATCH = bytes(encode_batch([Record(0, 0, b"key", b"value")]))
 
 
 def interpreted() -> ModuleType:
-    file = Path(lone_produce.__file__).parent / "lone_produce.py"
-    spec = importlib.util.spec_from_file_location("interpreted_lone_produce", file)
+    file = Path(fast_produce.__file__).parent / "fast_produce.py"
+    spec = importlib.util.spec_from_file_location("interpreted_fast_produce", file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -40,11 +40,11 @@ def interpreted() -> ModuleType:
     return module
 
 
-FORMS = [lone_produce, interpreted()]
+FORMS = [fast_produce, interpreted()]
 EACH_FORM = pytest.mark.parametrize("form", FORMS, ids=["as installed", "interpreted"])
 
 
-def lone(name: str = "orders", index: int = 3, batch: bytes = BATCH, **more: Any) -> ProduceRequest:
+def usual(name: str = "orders", index: int = 3, batch: bytes = BATCH, **more: Any) -> ProduceRequest:
     topic = TopicProduceData(name, partition_data=[PartitionProduceData(index, memoryview(batch))])
     return ProduceRequest(**{"acks": -1, "timeout_ms": 30_000, "topic_data": [topic], **more})
 
@@ -57,10 +57,10 @@ def framed(request: ProduceRequest, version: int, client_id: str | None = "clien
 @EACH_FORM
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("client_id", [None, "", "client"])
-def test_a_lone_produce_is_read_as_the_codec_reads_it(form: ModuleType, version: int, client_id: str | None) -> None:
+def test_a_fast_produce_is_read_as_the_codec_reads_it(form: ModuleType, version: int, client_id: str | None) -> None:
     for size in (0, 1, 100, 20_000):
         batch = bytes(encode_batch([Record(0, 0, None, b"x" * size)]))
-        frame = framed(lone(batch=batch, acks=1), version, client_id)
+        frame = framed(usual(batch=batch, acks=1), version, client_id)
         found = form.read_fast_produce(memoryview(frame))
 
         assert found is not None
@@ -79,7 +79,7 @@ def test_what_is_said_of_a_plain_batch_is_what_its_header_says(form: ModuleType,
     for count in (1, 2, 300):
         batch = bytes(encode_batch([Record(offset, timestamp, b"k", b"v") for offset in range(count)], codec=Codec.LZ4))
         header = check_batch(batch)
-        found = form.read_fast_produce(framed(lone(batch=batch), version))
+        found = form.read_fast_produce(framed(usual(batch=batch), version))
 
         assert facts(found) == (header.record_count, header.crc, header.max_timestamp) == (count, header.crc, timestamp)
 
@@ -88,7 +88,7 @@ def test_what_is_said_of_a_plain_batch_is_what_its_header_says(form: ModuleType,
 def test_a_batch_of_a_known_producer_is_not_plain(form: ModuleType) -> None:
     for producer_id in (0, 7, 2**62):
         batch = encode_batch([Record(0, 0, None, b"")], producer_id=producer_id, producer_epoch=0, base_sequence=0)
-        assert facts(form.read_fast_produce(framed(lone(batch=bytes(batch)), 7))) == (0, 0, 0)
+        assert facts(form.read_fast_produce(framed(usual(batch=bytes(batch)), 7))) == (0, 0, 0)
 
 
 @given(st.integers(0, 60), st.integers(0, 255), st.booleans())
@@ -100,7 +100,7 @@ def test_no_header_is_called_plain_that_would_not_be_let_in(place: int, value: i
     batch[place] = value
     if is_crc_right:
         batch[17:21] = batch_crc(batch).to_bytes(4, "big")
-    found, again = (form.read_fast_produce(framed(lone(batch=bytes(batch)), 7)) for form in FORMS)
+    found, again = (form.read_fast_produce(framed(usual(batch=bytes(batch)), 7)) for form in FORMS)
 
     assert (found is None) == (again is None)
     if found is None or not found.record_count:
@@ -118,7 +118,7 @@ def test_no_header_is_called_plain_that_would_not_be_let_in(place: int, value: i
 @EACH_FORM
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_answer_is_the_codecs(form: ModuleType, version: int) -> None:
-    found = form.read_fast_produce(framed(lone("a" * 126), version))
+    found = form.read_fast_produce(framed(usual("a" * 126), version))
     part = PartitionProduceResponse(3, base_offset=2**40, log_append_time_ms=-1, log_start_offset=17)
     response = ProduceResponse([TopicProduceResponse("a" * 126, partition_responses=[part])])
     whole = frame_response(0, version, 77, codec.write_response(response, version))
@@ -130,28 +130,28 @@ def test_the_answer_is_the_codecs(form: ModuleType, version: int) -> None:
 @pytest.mark.parametrize(
     "request_",
     [
-        lone(transactional_id="t"),
-        lone(topic_data=[]),
-        lone(topic_data=lone().topic_data * 2),
-        lone(topic_data=[TopicProduceData("orders", partition_data=[])]),
-        lone(topic_data=[TopicProduceData("orders", partition_data=lone().topic_data[0].partition_data * 2)]),
-        lone(topic_data=[TopicProduceData("orders", partition_data=[PartitionProduceData(0, None)])]),
-        lone("größe"),
-        lone(""),
-        lone(batch=b"short"),
-        lone(index=-1),
-        lone(acks=2),
-        lone(batch=bytes(encode_batch([Record(0, 0, None, b"")], producer_id=1, is_transactional=True))),
+        usual(transactional_id="t"),
+        usual(topic_data=[]),
+        usual(topic_data=usual().topic_data * 2),
+        usual(topic_data=[TopicProduceData("orders", partition_data=[])]),
+        usual(topic_data=[TopicProduceData("orders", partition_data=usual().topic_data[0].partition_data * 2)]),
+        usual(topic_data=[TopicProduceData("orders", partition_data=[PartitionProduceData(0, None)])]),
+        usual("größe"),
+        usual(""),
+        usual(batch=b"short"),
+        usual(index=-1),
+        usual(acks=2),
+        usual(batch=bytes(encode_batch([Record(0, 0, None, b"")], producer_id=1, is_transactional=True))),
     ],
 )
-def test_what_is_not_alone_or_not_usual_goes_the_way_of_all(form: ModuleType, request_: ProduceRequest) -> None:
+def test_other_requests_take_the_ordinary_path(form: ModuleType, request_: ProduceRequest) -> None:
     for version in VERSIONS:
         assert form.read_fast_produce(framed(request_, version)) is None
 
 
 @EACH_FORM
 def test_other_apis_and_versions_are_not_looked_at(form: ModuleType) -> None:
-    frame = bytearray(framed(lone(), 12))
+    frame = bytearray(framed(usual(), 12))
     for first_bytes in (b"\0\1\0\14", b"\0\0\0\15", b"\0\0\0\2", b"\0\0\xff\xff"):
         frame[:4] = first_bytes
         assert form.read_fast_produce(bytes(frame)) is None
@@ -160,7 +160,7 @@ def test_other_apis_and_versions_are_not_looked_at(form: ModuleType) -> None:
 @EACH_FORM
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_frame_that_is_cut_off_or_too_long_is_left_to_others(form: ModuleType, version: int) -> None:
-    frame = framed(lone(), version)
+    frame = framed(usual(), version)
     for length in range(len(frame)):
         assert form.read_fast_produce(frame[:length]) is None
     assert form.read_fast_produce(frame + b"\0") is None
@@ -169,8 +169,8 @@ def test_a_frame_that_is_cut_off_or_too_long_is_left_to_others(form: ModuleType,
 @given(st.sampled_from(VERSIONS), st.integers(0, 10_000), st.integers(0, 255), st.binary(max_size=80))
 @example(12, 8, 0xFF, b"")
 def test_both_forms_agree_on_damaged_frames(version: int, place: int, value: int, tail: bytes) -> None:
-    """And what they take for a lone request, the codec takes for the same one."""
-    frame = bytearray(framed(lone(), version))
+    """And what they take for a fast request, the codec takes for the same one."""
+    frame = bytearray(framed(usual(), version))
     frame[place % len(frame)] = value
     frame += tail
     found, again = (form.read_fast_produce(bytes(frame)) for form in FORMS)

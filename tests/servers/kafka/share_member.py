@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tests.servers.kafka.asking import SET, change, look
+from tests.servers.kafka.admin_requests import SET, change, look
 from tests.servers.kafka.raw import RawClient
 
 from qanat.wire.batch_header import split_batches

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, annotation_typing=False, initializedcheck=False
-"""The commonest request of all, a Produce of one batch for one partition outside transactions, read natively.
+"""The most common request, read natively: a Produce of one batch for one partition, outside transactions.
 
-A client that does not batch sends nothing else, and what it waits for is mostly the interpreter. `read_fast_produce` looks
-at a frame once and says where the batch is. It decides nothing: whatever is unusual, wrong or too new for it is None,
-and goes the way of all requests (`messages/produce`), which also finds the words for what is wrong.
+A client that does not batch sends nothing else, and waits mostly for the interpreter. `read_fast_produce` reads a
+frame once and finds the batch. It decides nothing: a frame that is unusual, wrong or too new gives None and takes the
+ordinary path (`messages/produce`), which also words the errors.
 
 Compiled and interpreted like `wire.record_reader`.
 """
@@ -20,7 +20,7 @@ COMPILED = not __file__.endswith(".py")
 FIRST_VERSION = 3
 FLEXIBLE_FROM = 9
 LAST_VERSION = 12
-"""Later ones know topics by id."""
+"""Later versions name topics by id."""
 ZSTD_FROM = 7
 START_FROM = 5
 ERRORS_FROM = 8
@@ -41,10 +41,10 @@ def is_compiled() -> bool:
 
 
 class FastProduce:
-    """What such a request says; the batch is `frame[start:end]`.
+    """The fields of such a request; the batch is `frame[start:end]`.
 
-    `record_count` is more than 0 where the batch is plain: sound as far as its header says, but for the checksum, and
-    of no known producer. Then `crc` and `max_timestamp` are its own.
+    `record_count` is more than 0 where the batch is plain: its header is sound, the checksum not yet verified, and it
+    has no producer id. Then `crc` and `max_timestamp` are set as well.
     """
 
     __slots__ = (
@@ -95,7 +95,7 @@ def int64_at(data: Buffer, position: int) -> int:
 
 
 def read_fast_produce(frame: Buffer) -> FastProduce | None:
-    """The request in a frame, if it is a lone Produce of today."""
+    """The request in a frame; None where it is not of this form."""
     view = frame if isinstance(frame, memoryview) else memoryview(frame)
     if COMPILED:
         return _read(native_bytes(view), len(view))  # type: ignore[name-defined]  # noqa: F821
@@ -192,7 +192,7 @@ def _is_plain_name(data: Buffer, position: int, length: int) -> bool:
 
 
 def _is_usual(data: Buffer, request: FastProduce) -> bool:
-    """Whether the batch is in no transaction, and in a codec that the version has."""
+    """Whether the batch is in no transaction, and its codec exists in this version."""
     if request.end - request.start < SMALLEST_BATCH or not -1 <= request.acks <= 1 or request.index < 0:
         return False
     attributes = data[request.start + ATTRIBUTES_AT]
@@ -203,11 +203,11 @@ def _is_usual(data: Buffer, request: FastProduce) -> bool:
 
 
 def _look_at_batch(data: Buffer, request: FastProduce, attributes: int) -> None:
-    """Note what a log wants to know of a plain batch, so that nobody has to take its header apart."""
+    """Note what the log needs to know of a plain batch, so that its header is parsed only once."""
     at = request.start
     if data[at + MAGIC_AT] != 2 or int32_at(data, at + LENGTH_AT) != request.end - at - BYTES_BEFORE_LENGTH:
         return
-    # Unknown codecs, timestamps that only a log may set, producers that are to be recognised.
+    # Unknown codecs, timestamps that only a log may set, idempotent producers.
     if (attributes & 0x07) > 4 or (attributes & 0x08) != 0 or data[at + PRODUCER_ID_AT] < 0x80:
         return
     count = int32_at(data, at + COUNT_AT)
@@ -228,7 +228,7 @@ _flexible_tail = Struct(">BihqqqBBBBiB").pack
 
 
 def write_fast_produce(request: FastProduce, base_offset: int, append_time_ms: int, log_start_offset: int) -> bytes:
-    """The answer to a request that was taken in, size and header included."""
+    """The answer to an appended batch, size and header included."""
     name, index, version = request.name, request.index, request.version
     if version >= FLEXIBLE_FROM:
         tail = _flexible_tail(2, index, 0, base_offset, append_time_ms, log_start_offset, 1, 0, 0, 0, 0, 0)
