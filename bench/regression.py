@@ -28,8 +28,8 @@ from typing import Any
 
 from bench.request import TOGETHER, TOPIC, VERSION, OneConnection
 from bench.workloads import UNFLUSHED
-from qanat.app.bench.batches import keyed_batches
-from qanat.app.bench.columns import column_form
+from qanat.app.bench.log_figures.batches import keyed_batches
+from qanat.app.bench.log_figures.columns import column_form
 from qanat.testing import BrokerHere
 from qanat.wire.columns import decode_columns
 from qanat.wire.kafka.headers import frame_request

@@ -14,8 +14,9 @@ from demo.claims import claim
 from demo.fleet import HOUR_MS, Spot, Truth, measure
 from demo.producing import TOPIC, produce_by_http, produce_by_kafka
 from demo.rollups import Rollup
-from qanat.app.pipelines.running import quiet_settings
-from qanat.spark.pipelines.bundled.catalogue import How, named
+from qanat.app.pipelines.pipeline_runner import quiet_settings
+from qanat.spark.pipelines.bundled.catalogue import named
+from qanat.spark.pipelines.pipeline import RunOptions
 from qanat.spark.pipelines.progress import Tally
 from qanat.spark.pipelines.query_watch import Stop, watch
 from qanat.spark.session import SHORT_LIVED_JAVA, session
@@ -95,8 +96,8 @@ def _run_pipeline(folder: Path, address: str, on: Callbacks) -> list[Tally]:
     try:
         on.step(f"Spark {spark.version} is up; its first micro-batches are slow: it starts workers and compiles")
         settings = {"lake": str(folder / "lake"), "limit": str(_LIMIT)}
-        how = How(address, str(folder / "checkpoint"), is_available_now=True)
-        return watch(named("metrics").launch(spark, settings, how), Stop(), on.tallies)
+        run_options = RunOptions(address, str(folder / "checkpoint"), is_available_now=True)
+        return watch(named("metrics").launch(spark, settings, run_options), Stop(), on.tallies)
     finally:
         spark.stop()
 

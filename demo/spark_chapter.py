@@ -10,7 +10,7 @@ from rich.table import Table
 
 from demo import report
 from demo.pipeline import Callbacks, Outcome, run
-from qanat.app.pipelines.live import line
+from qanat.app.pipelines.progress_display import line
 from qanat.spark.pipelines.progress import Tally
 from qanat.spark.session import NoJavaError, NoSparkError, require_java
 

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Imports the per-record core of the wheel: the interpreted form must work without Cython.
 TRIAL = """
-from qanat.app.doctor import native_modules
+from qanat.app.doctor.doctor import native_modules
 compiled, interpreted = native_modules()
 print(f"  compiled {compiled}, interpreted {interpreted}")
 """

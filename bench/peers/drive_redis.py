@@ -21,7 +21,7 @@ from bench.peers.driving import (
     throughput,
     wait_for_go,
 )
-from qanat.app.bench.broker.latencies import Latencies
+from qanat.app.bench.clients.latencies import Latencies
 
 PIPELINE = 1_000
 _FIELD = b"m"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 
-from qanat.app.bench.broker.latencies import Latencies
+from qanat.app.bench.clients.latencies import Latencies
 
 TIMEOUT_S = 60.0
 WARM_UP_SHARE = 10

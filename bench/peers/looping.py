@@ -23,7 +23,7 @@ from bench.peers.driving import (
     throughput,
     wait_for_go,
 )
-from qanat.app.bench.broker.latencies import Latencies
+from qanat.app.bench.clients.latencies import Latencies
 
 
 class Stream(Protocol):

@@ -16,8 +16,9 @@ import time
 import uvloop
 
 from bench.stalls.crowd import Crowd, settle
-from qanat.app.node.node import Node, NodeSettings
+from qanat.app.node.node import Node
 from qanat.app.node.serving import collect_rarely
+from qanat.app.settings.node_settings import NodeSettings
 from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.servers.kafka.connection import KafkaConnection
 

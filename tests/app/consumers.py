@@ -1,4 +1,4 @@
-"""`qanat consume` processes that go on while a test does something else."""
+"""`qanat consume` processes that run in the background of a test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.app.processes import PATIENCE_SECONDS, QANAT, clean_environment, qanat
+from tests.app.processes import QANAT, TIMEOUT_SECONDS, clean_environment, qanat
 
 
 class RunningConsumer:
@@ -32,7 +32,7 @@ class RunningConsumer:
     def stop(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
         """Exit code and complaints."""
         self.process.send_signal(number)
-        _, complaints = self.process.communicate(timeout=PATIENCE_SECONDS)
+        _, complaints = self.process.communicate(timeout=TIMEOUT_SECONDS)
         return self.process.returncode, complaints.decode()
 
 
@@ -48,7 +48,7 @@ def running_consumer(folder: Path, *arguments: str) -> Iterator[RunningConsumer]
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not holds():
         assert time.monotonic() < deadline, f"in vain: {what}"
         time.sleep(0.05)
@@ -77,5 +77,5 @@ def on_terminal(*arguments: str) -> str:
         while chunk := os.read(own, 65536):
             printed += chunk
     os.close(own)
-    assert process.wait(PATIENCE_SECONDS) == 0, printed
+    assert process.wait(TIMEOUT_SECONDS) == 0, printed
     return printed.decode().replace("\r\n", "\n")

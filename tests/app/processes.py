@@ -1,4 +1,4 @@
-"""Real processes: a `qanat start` that tests can ask and stop, and commands run to their end."""
+"""Real processes: a `qanat start` that tests can query and stop, and commands run to their end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 QANAT = (sys.executable, "-m", "qanat.app")
-PATIENCE_SECONDS = 180
+TIMEOUT_SECONDS = 180
 
 
 def clean_environment(**more: str) -> dict[str, str]:
@@ -41,7 +41,7 @@ class RunningBroker:
         return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
 
     def wait_until_started(self) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while time.monotonic() < deadline:
             found = [line for line in self.events() if line["event"] == "started"]
             if found:
@@ -53,7 +53,7 @@ class RunningBroker:
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        return self.process.wait(PATIENCE_SECONDS)
+        return self.process.wait(TIMEOUT_SECONDS)
 
 
 @contextlib.contextmanager
@@ -84,7 +84,7 @@ def qanat(*arguments: str, given: str | bytes = b"", **environment: str) -> subp
         [*QANAT, *arguments],
         input=data,
         capture_output=True,
-        timeout=PATIENCE_SECONDS,
+        timeout=TIMEOUT_SECONDS,
         env=clean_environment(**environment),
         check=False,
     )

@@ -1,4 +1,4 @@
-"""The same commands on a real Kafka: what we send is what Kafka understands."""
+"""The same commands on a real Kafka: it understands our requests."""
 
 from __future__ import annotations
 

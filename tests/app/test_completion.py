@@ -1,4 +1,4 @@
-"""Scripts for shells: they are made, they are valid, they know the commands."""
+"""Completion scripts: printed, valid, and with all commands."""
 
 from __future__ import annotations
 

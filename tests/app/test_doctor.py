@@ -1,4 +1,4 @@
-"""What `qanat doctor` finds, and that it says what to do about it."""
+"""Findings of `qanat doctor`, each with advice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from qanat.app import doctor
+from qanat.app.doctor import doctor, machine_checks
 from qanat.spark.java import version_in
 
 
@@ -38,7 +38,7 @@ def test_a_data_directory_need_not_exist_yet(tmp_path: Path) -> None:
 
 
 def test_the_sync_probe_leaves_nothing_behind(tmp_path: Path) -> None:
-    assert len(doctor.sync_latencies_ms(tmp_path)) == doctor.SYNC_PROBES
+    assert len(machine_checks.sync_latencies_ms(tmp_path)) == machine_checks.SYNC_PROBES
     assert list(tmp_path.iterdir()) == []
 
 
@@ -46,21 +46,21 @@ def test_a_folder_that_cannot_be_written_is_a_failure(tmp_path: Path, monkeypatc
     def refuse(folder: Path) -> list[float]:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(doctor, "sync_latencies_ms", refuse)
+    monkeypatch.setattr(machine_checks, "sync_latencies_ms", refuse)
 
-    assert doctor.check_sync_latency(tmp_path).status == "fail"
+    assert machine_checks.check_sync_latency(tmp_path).status == "fail"
 
 
 def test_a_failed_check_makes_the_command_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=1))
 
-    assert doctor.check_free_disk(tmp_path).status == "fail"
+    assert machine_checks.check_free_disk(tmp_path).status == "fail"
     assert doctor.doctor(data_dir=str(tmp_path), output="json") == 1
 
 
 def test_a_low_limit_of_open_files_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda which: (256, resource.RLIM_INFINITY))
-    finding = doctor.check_open_files()
+    finding = machine_checks.check_open_files()
 
     assert (finding.status, finding.seen) == ("warn", "256 (may be raised to unlimited)")
 
@@ -68,7 +68,7 @@ def test_a_low_limit_of_open_files_is_a_warning(monkeypatch: pytest.MonkeyPatch)
 def test_no_java_is_only_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
 
-    assert doctor.check_java().status == "warn"
+    assert machine_checks.check_java().status == "warn"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Every command explains itself: with examples, each parameter, forms for programs, and the same ways to a cluster."""
+"""Every command explains itself: with examples, each parameter, forms for programs, and the same cluster flags."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 from cyclopts import App
 
-from qanat.app.main import EXIT_USAGE, build_app, run
-from qanat.app.session import Target
+from qanat.app.client.target import Target
+from qanat.app.command_tree import build_app
+from qanat.app.main import EXIT_USAGE, run
 
 NO_ROWS = {
     *("start", "dev", "produce", "consume", "cluster up", "cluster down", "cluster restart"),
     *("pipeline show", "pipeline run", "pipeline pack", "profile set", "profile use", "profile delete", "completion"),
 }
-"""Commands whose output is no listing: they serve, stream, print a file, or say one sentence."""
+"""Commands whose output is not a listing: they serve, stream, print a file, or print one sentence."""
 
 
 def commands(app: App, path: str = "") -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -37,6 +38,13 @@ each = pytest.mark.parametrize("name", COMMANDS)
 
 def text_of(name: str) -> str:
     return inspect.getdoc(COMMANDS[name]) or ""
+
+
+@each
+def test_a_command_is_in_the_module_that_is_named_for_it(name: str) -> None:
+    last = {"group seek": "reset"}.get(name, name.split()[-1])
+
+    assert COMMANDS[name].__module__.rpartition(".")[2] == last.replace("-", "_")
 
 
 @each
@@ -69,7 +77,7 @@ def test_what_lists_or_changes_has_forms_for_programs(name: str) -> None:
 
 
 @each
-def test_who_talks_to_a_cluster_takes_client_settings(name: str) -> None:
+def test_every_command_of_a_cluster_takes_client_settings(name: str) -> None:
     """`Target` brings --bootstrap, --profile, --timeout, -X and --command-config together."""
     parameters = inspect.signature(COMMANDS[name]).parameters
 
@@ -78,7 +86,7 @@ def test_who_talks_to_a_cluster_takes_client_settings(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["topic", "lst"], 'Unknown command "lst". Did you mean "list"? Available commands: '),
         (["topic", "create"], 'Command "topic create" parameter topic requires an argument; see qanat topic create --'),
@@ -90,11 +98,11 @@ def test_who_talks_to_a_cluster_takes_client_settings(name: str) -> None:
     ],
 )
 def test_a_line_that_is_wrong_is_one_sentence(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+    capsys: pytest.CaptureFixture[str], arguments: list[str], expected: str
 ) -> None:
     code = run(arguments)
     printed = capsys.readouterr()
 
     assert (code, printed.out) == (EXIT_USAGE, "")
-    assert printed.err.startswith(f"qanat: {told}")
+    assert printed.err.startswith(f"qanat: {expected}")
     assert printed.err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""`qanat log`: what it says of sound, torn, damaged and incomplete logs; it never changes one."""
+"""`qanat log` on sound, torn, damaged and incomplete logs; it never changes one."""
 
 from __future__ import annotations
 
@@ -140,10 +140,10 @@ def test_nothing_of_a_record_reaches_the_terminal_raw(base: Path, capsys: pytest
     ("arguments", "said"),
     [
         (["verify", "nowhere"], "there is no log in nowhere"),
-        (["dump", "nowhere"], "nowhere is no file"),
+        (["dump", "nowhere"], "nowhere is not a file"),
         (["dump", "{segment}", "--limit", "0"], "--limit 0"),
         (["dump", "{segment}", "--limit", "-1"], "--limit -1"),
-        (["dump", "{stray}"], "is no segment"),
+        (["dump", "{stray}"], "is not a segment"),
     ],
 )
 def test_a_wrong_argument_gets_one_sentence(

@@ -1,4 +1,4 @@
-"""The command line's manners: versions, exit codes, one sentence for a fault."""
+"""The command line: versions, exit codes, one sentence for an error."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from cyclopts import App
 
 from qanat import __version__
 from qanat.app import main
+from qanat.app.command_tree import build_app
 from qanat.model.errors import QanatError
 
 
@@ -37,11 +38,11 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["--help"]) == 0
     printed = capsys.readouterr().out
 
-    assert [name for name in main.build_app() if not name.startswith("-") and name not in printed] == []
+    assert [name for name in build_app() if not name.startswith("-") and name not in printed] == []
 
 
 def test_every_command_can_be_imported_and_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in main.build_app():
+    for name in build_app():
         if not name.startswith("-"):
             assert main.run([name, "--help"]) == 0
             assert name in capsys.readouterr().out

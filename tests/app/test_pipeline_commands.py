@@ -15,9 +15,9 @@ from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from qanat.app.main import run
-from qanat.app.pipelines import running
-from qanat.app.pipelines.live import Lines, line, table
-from qanat.app.pipelines.metrics import Exporter, exposition
+from qanat.app.pipelines import pipeline_runner
+from qanat.app.pipelines.metrics_exporter import Exporter, exposition
+from qanat.app.pipelines.progress_display import LineDisplay, line, table
 from qanat.spark.pipelines.progress import Tally
 from qanat.testing import EmbeddedBroker
 
@@ -40,12 +40,12 @@ def test_pipelines_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> N
         (["metrics", "--set", "limit=few"], "sources.inbound.limit: expected int"),
         (["metrics", "--lak", "x"], "there is no option --lak, and pipeline metrics has none; did you mean lake?"),
         (["archive", "--lake"], "--lake needs a value"),
-        (["archive", "orders"], "'orders' is one word too many"),
-        (["archive"], "nothing is chosen: give topics (names with commas) or pattern"),
+        (["archive", "orders"], "'orders' is one argument too many"),
+        (["archive"], "no topics: give topics (names with commas) or pattern"),
         (["archive", "--topics", "orders", "--every", "often"], "every: 'often' is not a duration"),
-        (["replay", "--until", "noon"], "until 'noon' is no point in time: write 2026-11-15T10:30:00"),
-        (["replay", "--lake", "nowhere", "--verify"], "nowhere is no lake: nothing is there"),
-        (["mirror", "--topics", "orders"], "to is missing: the cluster that is written to"),
+        (["replay", "--until", "noon"], "until 'noon' is not a point in time: write 2026-11-15T10:30:00"),
+        (["replay", "--lake", "nowhere", "--verify"], "nowhere is not a lake: it is empty"),
+        (["mirror", "--topics", "orders"], "to is missing: the target cluster"),
         (["metrics", "--master", "lokal[2]"], "--master lokal[2]: write local[2], spark://host:7077, yarn or k8s"),
         (["metrics", "--metrics-port", "70000"], "--metrics-port 70000: write a number from 0 to 65535"),
     ],
@@ -59,11 +59,11 @@ def test_what_is_wrong_is_said_before_spark_is_started(
 
 def test_help_on_a_pipeline_lists_its_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["pipeline", "run", "replay", "--help"]) == 0
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
 
-    assert "LAKE -> topics of the cluster" in told
+    assert "LAKE -> topics of the cluster" in printed
     for option in ("--until VALUE", "--verify  ", "--master", "--metrics-port"):
-        assert option in told
+        assert option in printed
 
 
 def test_neither_listing_nor_showing_imports_pyspark() -> None:
@@ -73,8 +73,8 @@ def test_neither_listing_nor_showing_imports_pyspark() -> None:
     assert done.stdout.splitlines()[-1] == "False"
 
 
-def test_progress_is_a_line_per_batch_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = Lines("metrics")
+def test_progress_is_a_line_per_batch_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = LineDisplay("metrics")
     lines.show([TALLY])
     lines.show([TALLY])
 
@@ -113,7 +113,7 @@ checkpoint: %s
 
 
 @pytest.mark.long
-def test_a_run_shows_progress_serves_it_and_ends_in_order_on_sigterm(tmp_path: Path) -> None:
+def test_a_run_shows_progress_serves_it_and_ends_cleanly_on_sigterm(tmp_path: Path) -> None:
     path = tmp_path / "copy.yaml"
     path.write_text(COPY % (tmp_path / "checkpoint"))
     with EmbeddedBroker() as broker:
@@ -143,22 +143,22 @@ def test_a_run_shows_progress_serves_it_and_ends_in_order_on_sigterm(tmp_path: P
         assert [record.value for record in broker.records("copied")] == [b"LINE %d" % number for number in range(10)]
 
 
-def test_a_pipeline_is_told_how_its_cluster_wants_to_be_talked_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipeline_gets_the_security_settings_of_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it does with that, Spark's own tests show."""
-    asked: list[running.Asked] = []
+    requests: list[pipeline_runner.RunRequest] = []
 
-    def run_here(_: object, given: running.Asked) -> list[object]:
-        asked.append(given)
+    def run_here(_: object, given: pipeline_runner.RunRequest) -> list[object]:
+        requests.append(given)
         return []
 
-    monkeypatch.setattr(running, "run_here", run_here)
+    monkeypatch.setattr(pipeline_runner, "run_here", run_here)
     monkeypatch.setenv("QANAT_CLIENT_SASL_PASSWORD", "hunter2")
     flags = ["security.protocol=SASL_SSL", "sasl.mechanisms=PLAIN", "sasl.username=alice", "acks=1"]
     command = ["pipeline", "run", "metrics", "-b", "kafka:9093", *(part for one in flags for part in ("-X", one))]
 
     assert run(command) == 0
     assert run([*command, "-X", "ssl.truststore.type=JKS"]) == 1
-    assert [(one.bootstrap, one.client) for one in asked] == [
+    assert [(one.bootstrap, one.client) for one in requests] == [
         (
             "kafka:9093",
             {
@@ -169,4 +169,4 @@ def test_a_pipeline_is_told_how_its_cluster_wants_to_be_talked_to(monkeypatch: p
             },
         )
     ]
-    assert "hunter2" not in repr(asked)
+    assert "hunter2" not in repr(requests)

@@ -1,4 +1,4 @@
-"""Settings: who wins, what is understood, and what a mistake is answered with."""
+"""Settings: which source wins, which spellings work, and the errors of mistakes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from qanat.app.settings.catalogue import SETTINGS
 from qanat.app.settings.environment import variable_of
 from qanat.app.settings.loading import Loaded, assignment, load
-from qanat.app.settings.page import page
+from qanat.app.settings.settings_page import page
 from qanat.model.errors import InvalidSettingError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -236,7 +236,7 @@ def test_a_mistake_in_a_file_is_named_with_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("a: [1", "is no YAML"),
+        ("a: [1", "is not YAML"),
         ("- 1", "should hold settings"),
         ("port:", "has no value"),
         ("port: 1\nbroker.network.port: 2", "port is given twice"),
@@ -267,7 +267,7 @@ def test_yaml_is_not_loaded_where_there_is_no_file() -> None:
 def test_the_page_of_settings_is_what_the_code_says() -> None:
     written_page = (ROOT / "docs" / "operating" / "settings.md").read_text()
 
-    assert written_page == page(), "run: python -m qanat.app.settings.page > docs/operating/settings.md"
+    assert written_page == page(), "run: python -m qanat.app.settings.settings_page > docs/operating/settings.md"
 
 
 def test_settings_that_must_fit_each_other_are_judged_together() -> None:

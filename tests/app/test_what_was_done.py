@@ -1,4 +1,4 @@
-"""Commands that change something say it in a sentence, and to programs in rows; what is misspelled is named."""
+"""Commands that change something print a sentence, and rows for programs; misspelled names are suggested."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.app.conftest import Run
 
-from qanat.app.groups.group_reset import ago
+from qanat.app.groups.reset import ago
 
 
 def rows(run: Run, *arguments: str) -> list[dict[str, object]]:
@@ -93,22 +93,22 @@ def test_a_group_that_is_not_there_is_named_with_the_nearest(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
-        (("group", "describe", "zzzzzz"), "there is no group zzzzzz; qanat group list shows those that are there"),
-        (("txn", "describe", "zzz"), "there is no transactional id zzz; qanat transaction list shows those that are"),
+        (("group", "describe", "zzzzzz"), "there is no group zzzzzz; qanat group list shows those that exist"),
+        (("txn", "describe", "zzz"), "there is no transactional id zzz; qanat transaction list shows those that exist"),
         (("config", "get", "broker", "77"), "broker 77 is not there; there are 0: BROKER_NOT_AVAILABLE"),
     ],
 )
-def test_what_is_not_there_is_told_with_where_to_look(run: Run, arguments: tuple[str, ...], told: str) -> None:
+def test_an_unknown_name_is_refused_with_where_to_look(run: Run, arguments: tuple[str, ...], expected: str) -> None:
     refused = run(*arguments)
 
     assert refused.returncode == 1
-    assert refused.stderr.startswith(f"qanat: {told}")
+    assert refused.stderr.startswith(f"qanat: {expected}")
     assert refused.stderr.count("\n") == 1
 
 
-def test_of_several_topics_those_that_were_created_are_told(run: Run) -> None:
+def test_of_several_topics_those_that_were_created_are_listed(run: Run) -> None:
     done = run("topic", "create", "d-first", "no/name")
 
     assert done.returncode == 1

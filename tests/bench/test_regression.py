@@ -9,7 +9,7 @@ import pytest
 from bench.regression import COSTS, TOLERANCE, Found, all_work, checked, look, times
 
 from bench import regression
-from qanat.app.bench.columns import column_form
+from qanat.app.bench.log_figures.columns import column_form
 
 pytestmark = pytest.mark.skipif(column_form() != "compiled", reason="costs are those of the compiled core")
 

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 
 from qanat.adapters.memory_store import MemoryStore
 from qanat.adapters.storage_engines import MemoryEngine
-from qanat.app.node.node import Node, NodeSettings
+from qanat.app.node.node import Node
+from qanat.app.settings.node_settings import NodeSettings
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.broker.share.remote_state import RemoteShareState

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qanat.app.cluster.view import PartitionView
+from qanat.app.cluster.cluster_view import PartitionView
 from qanat.cluster.spreading import drained, evened
 
 

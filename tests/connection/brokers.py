@@ -7,7 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
-from qanat.app.node.node import Node, NodeSettings
+from qanat.app.node.node import Node
+from qanat.app.settings.node_settings import NodeSettings
 from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.connection.cluster import Address, Cluster
 

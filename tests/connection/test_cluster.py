@@ -10,7 +10,8 @@ import time
 import pytest
 from tests.connection.brokers import bad_broker, our_cluster
 
-from qanat.app.node.node import Node, NodeSettings
+from qanat.app.node.node import Node
+from qanat.app.settings.node_settings import NodeSettings
 from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.connection.cluster import Cluster, parse_bootstrap
 from qanat.connection.deadline import Deadline

@@ -1,4 +1,4 @@
-"""The demonstration's measurements over HTTP: each arrives to the byte, where a Kafka client would have put it."""
+"""The demonstration's measurements over HTTP: each arrives unchanged, in the partition that a Kafka client chooses."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from qanat.app.doctor import native_modules
+from qanat.app.doctor.machine_checks import native_modules
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTICE = "the per-record core stays interpreted"

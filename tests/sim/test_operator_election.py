@@ -10,10 +10,10 @@ from tests.sim.stage import AT, TOPIC, Stage, play
 from tests.sim.test_lying_disks import flip, folder_of, lose_folder, send_ten, start_all
 from verify.clusters.machine import PORT
 
-from qanat.app.cluster.faults import Faults, faults_of
-from qanat.app.cluster.losses import losses_of
+from qanat.app.cluster.cluster_view import ClusterView, view_of
+from qanat.app.cluster.replica_faults import Faults, faults_of
 from qanat.app.cluster.status import document
-from qanat.app.cluster.view import ClusterView, view_of
+from qanat.app.cluster.unclean_losses import unclean_losses
 from qanat.app.terminal.listing import Row
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
@@ -41,7 +41,7 @@ async def looked(stage: Stage) -> tuple[ClusterView, Faults]:
 async def foreseen(stage: Stage) -> list[Row]:
     """What `qanat cluster elect --unclean` shows before it acts."""
     async with Cluster(stage.bootstrap, "operator", 20.0) as cluster:
-        return await losses_of(cluster, [(TOPIC, 0)])
+        return await unclean_losses(cluster, [(TOPIC, 0)])
 
 
 async def elect(stage: Stage) -> int:
@@ -143,7 +143,7 @@ def test_copies_that_are_damaged_in_different_places_make_each_other_whole_after
         await asyncio.sleep(5.0)
         assert stage.state.leader < 0
         rows = {row["broker"]: row["outcome"] for row in await foreseen(stage)}
-        assert rows == {0: "follows", 1: "follows", 2: "leads, and is made whole by the others"}
+        assert rows == {0: "follows", 1: "follows", 2: "leads, and is repaired from the others"}
         assert await elect(stage) == ErrorCode.NONE
         await stage.whole_again()
         assert await stage.read() == [b"%d" % number for number in range(10)]
@@ -165,7 +165,7 @@ def test_an_election_that_waits_says_for_whom_and_how_long_at_most() -> None:
         assert (waiting.unproven, waiting.gone) == ((), (2,))
         assert waiting.left_ms is not None
         assert 10_000 < waiting.left_ms < 25_000
-        assert waiting.told.startswith("waits for broker 2 to come back, at most ")
+        assert waiting.summary.startswith("waits for broker 2 to come back, at most ")
         await asyncio.sleep(30.0)
         _, faults = await looked(stage)
         assert faults.waiting == []

@@ -49,7 +49,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 
 _numbers = count()
-"""One more for each topic: a test that is run again has another."""
+"""Counts topics: a test that is run again has another one."""
 
 
 @pytest.fixture

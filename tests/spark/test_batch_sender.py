@@ -1,4 +1,4 @@
-"""Batches on their way to a broker, without Spark."""
+"""Batches sent to a broker, and staging, without Spark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_batch_that_the_topic_finds_too_large_says_what_helps() -> None:
     rows = pa.RecordBatch.from_arrays([pa.array([b"x" * 100] * 100, pa.binary())], ["value"])
     with EmbeddedBroker() as broker, Sender(Access(broker.bootstrap_servers)) as sender:
         broker.create_topic("narrow", configs={"max.message.bytes": 2000})
-        sender.be_idempotent()
+        sender.init_idempotent()
         whole = Encoder(Target("narrow", Codec.NONE, 1_000_000, has_headers=False), {"narrow": 1})
         with pytest.raises(RowsError, match=r"narrow partition 0 .*a smaller kafka.batch.size"):
             sender.send_all(whole.encode(rows))
@@ -108,8 +108,8 @@ def test_a_staged_file_that_was_cut_is_refused(tmp_path: Path) -> None:
     whole = file.read_bytes()
 
     for spoiled, reason in [
-        (whole[:-1], "shorter than its task said"),
-        (b"", "shorter than its task said"),
+        (whole[:-1], "shorter than its task reported"),
+        (b"", "shorter than its task reported"),
     ]:
         file.write_bytes(spoiled)
         with pytest.raises(CorruptBatchError, match=reason):
@@ -128,7 +128,7 @@ def test_a_staged_file_that_was_changed_is_refused_by_the_broker_and_nothing_of_
         whole = file.read_bytes()
         for spoiled in (whole[:-1] + b"?", whole[:17] + b"\0\0\0\0" + whole[21:]):
             file.write_bytes(spoiled)
-            with pytest.raises(CorruptBatchError, match=r"rows have changed since .*checksum mismatch"):
+            with pytest.raises(CorruptBatchError, match=r"staged rows were changed since .*checksum mismatch"):
                 commit_once(access, "some-id", "some-group", 0, staging.read(staged))
         file.write_bytes(whole)
         assert commit_once(access, "some-id", "some-group", 0, staging.read(staged))
@@ -162,7 +162,7 @@ def test_a_folder_that_cannot_be_staged_in_is_named_and_nothing_is_to_be_dropped
     (tmp_path / "file").touch()
 
     for location, reason in [(f"{tmp_path}/file/in", "cannot be written to"), ("odd://place", "odd")]:
-        with pytest.raises(StagingError, match=f"rows wait for their transaction in .*{reason}.*stagingLocation"):
+        with pytest.raises(StagingError, match=f"rows are staged in .*{reason}.*stagingLocation"):
             Staging(location).stage("batch-0", batches)
         Staging(location).drop("batch-0")
 
@@ -200,7 +200,7 @@ def test_of_partitions_dealt_to_in_turn_each_round_takes_half_so_that_the_next_i
     assert sum(map(len, finished)) + len(rounds.rest()) == 16
 
 
-def test_rounds_without_a_common_partition_fly_together_and_each_partition_stays_in_order() -> None:
+def test_rounds_without_a_common_partition_are_in_flight_together_and_in_order() -> None:
     values = [b"%06d" % number + b"x" * 94 for number in range(40_000)]
     rows = [
         pa.RecordBatch.from_arrays([pa.array(values[at : at + 10_000], pa.binary())], ["value"])
@@ -209,7 +209,7 @@ def test_rounds_without_a_common_partition_fly_together_and_each_partition_stays
     encoder = Encoder(Target("wide", Codec.NONE, 1_000_000, has_headers=False), {"wide": 4})
     with EmbeddedBroker() as broker, Sender(Access(broker.bootstrap_servers)) as sender:
         broker.create_topic("wide", partitions=4)
-        sender.be_idempotent()
+        sender.init_idempotent()
         sender.base_offsets = {}
 
         assert sender.send_all(batch for one in rows for batch in encoder.encode(one)) == 40_000
@@ -234,7 +234,7 @@ def test_a_fault_of_the_rows_leaves_nothing_on_its_way() -> None:
 
     with EmbeddedBroker() as broker, Sender(Access(broker.bootstrap_servers)) as sender:
         broker.create_topic("wide", partitions=4)
-        sender.be_idempotent()
+        sender.init_idempotent()
         with pytest.raises(RowsError, match="the next row is broken"):
             sender.send_all(failing())
         there = len(broker.records("wide"))

@@ -56,7 +56,7 @@ def test_executors_run_what_was_shipped_to_them(tmp_path: Path) -> None:
         done = subprocess.run(job, capture_output=True, text=True, timeout=500, check=False)
 
     assert done.returncode == 0, done.stderr[-3000:]
-    told = dict(line.split(" ", 1) for line in done.stdout.splitlines())
-    assert told["rows"] == "1000"
-    assert told["package"].startswith(str(tmp_path / "work"))
-    assert told["core"].startswith(str(tmp_path / "work"))
+    printed = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert printed["rows"] == "1000"
+    assert printed["package"].startswith(str(tmp_path / "work"))
+    assert printed["core"].startswith(str(tmp_path / "work"))

@@ -1,4 +1,4 @@
-"""Offsets that are not there, before and behind what is."""
+"""Offsets that do not exist, before the first and after the last."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from qanat.spark.reads.data_loss import DataLossError, within, without_lost
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
-def test_offsets_behind_the_end_are_told_or_taken_back() -> None:
+def test_offsets_beyond_the_end_are_reported_or_moved_back() -> None:
     asked, latest = {A: 999, B: 5}, {A: 20, B: 20}
 
     with pytest.raises(DataLossError, match=r"endingOffsets asks for offset 999 of orders-0, which ends at 20"):
@@ -20,7 +20,7 @@ def test_offsets_behind_the_end_are_told_or_taken_back() -> None:
     assert within({A: 20, B: 0}, latest, "endingOffsets", must_fail=True) == {A: 20, B: 0}
 
 
-def test_offsets_before_the_beginning_are_told_or_passed_over() -> None:
+def test_offsets_before_the_beginning_are_reported_or_skipped() -> None:
     wanted = [OffsetRange(A, 3, 30), OffsetRange(B, 3, 5)]
 
     with pytest.raises(

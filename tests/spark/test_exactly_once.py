@@ -1,4 +1,4 @@
-"""A micro-batch is written once, however often it is tried. Without Spark."""
+"""A micro-batch is written once, even if it is retried. Without Spark."""
 
 from __future__ import annotations
 

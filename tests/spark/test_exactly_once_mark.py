@@ -1,4 +1,4 @@
-"""The number of the last micro-batch, which an exactly-once query leaves with its group, and how long it stays."""
+"""The number of the last micro-batch, which an exactly-once query commits for its group, and its expiry."""
 
 from __future__ import annotations
 
@@ -60,4 +60,4 @@ async def test_an_interrupted_micro_batch_is_known_after_more_than_the_retention
         deleted = await broker.node.broker.groups.ask(GROUP, DeleteGroup(GROUP))
         assert isinstance(deleted, DeleteGroupReply)
         assert deleted.error is ErrorCode.NONE
-        assert await committed(broker, GROUP) == [], "whoever drops a query may drop its mark"
+        assert await committed(broker, GROUP) == [], "an operator who drops a query may drop its mark"

@@ -1,4 +1,4 @@
-"""Values with a schema through a real Spark: typed columns, and what becomes of poison."""
+"""Values with a schema through a real Spark: typed columns, and poison records."""
 
 from __future__ import annotations
 
@@ -66,19 +66,19 @@ def test_each_format_gives_typed_columns(broker: EmbeddedBroker, read: Read, top
     assert row.value == '{"id": 1, "name": "n"}'
 
 
-def test_poison_is_kept_with_the_reason_left_out_or_the_end(broker: EmbeddedBroker, read: Read, topic: str) -> None:
+def test_poison_is_marked_dropped_or_an_error(broker: EmbeddedBroker, read: Read, topic: str) -> None:
     fill(broker, topic, b'{"id":1}', b'{"id":"x"}', b"\xff\0", b'{"id":4}')
     given = {"valueFormat": "json", "valueSchema": "id int"}
     kept = read(topic, **given).orderBy("offset").collect()
 
     assert [row.value and row.value.id for row in kept] == [1, None, None, 4]
     assert [row.malformed and bytes(row.malformed.value) for row in kept] == [None, b'{"id":"x"}', b"\xff\0", None]
-    assert kept[1].malformed.reason == 'field id: "x" is no int'
+    assert kept[1].malformed.reason == 'field id: "x" is not of type int'
     left = read(topic, **given, mode="DROPMALFORMED")
     assert ("malformed" in left.columns, sorted(row.value.id for row in left.collect())) == (False, [1, 4])
     with pytest.raises(PySparkException, match=r"(?i)innt"):
         read(topic, valueFormat="json", valueSchema="id innt").collect()
-    with pytest.raises(PySparkException, match=rf"offset 1 of {topic} partition 1 is no valid json: field id"):
+    with pytest.raises(PySparkException, match=rf"offset 1 of {topic} partition 1 is not valid json: field id"):
         read(topic, **given, mode="failfast").collect()
 
 
@@ -111,4 +111,4 @@ def test_a_stream_sends_poison_to_a_topic_of_dead_letters(
     (letter,) = broker.records(f"{topic}-dead")
 
     assert letter.value == b"poison"
-    assert b"it is no JSON" in (dict(letter.headers)["x-exception"] or b"")
+    assert b"it is not JSON" in (dict(letter.headers)["x-exception"] or b"")

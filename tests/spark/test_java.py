@@ -1,4 +1,4 @@
-"""Spark's Java: the one that is meant, if it is new enough."""
+"""Spark's Java: the configured one, if it is new enough."""
 
 from __future__ import annotations
 
@@ -34,16 +34,18 @@ def test_the_java_that_java_home_names_is_the_one(tmp_path: Path, monkeypatch: p
     assert require_java() == str(program)
 
 
-@pytest.mark.parametrize(("version", "told"), [("11.0.2", "is version 11"), ("1.8.0_391", "is version 8")])
+@pytest.mark.parametrize(("version", "expected"), [("11.0.2", "is version 11"), ("1.8.0_391", "is version 8")])
 def test_an_old_java_is_refused_with_what_was_found_and_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, expected: str
 ) -> None:
     program = pretend(tmp_path / "named", version)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "named"))
     with pytest.raises(NoJavaError) as refused:
         require_java()
 
-    assert str(refused.value).startswith(f"Spark needs Java 17 or newer, but {program} {told} (JAVA_HOME). Install one")
+    assert str(refused.value).startswith(
+        f"Spark needs Java 17 or newer, but {program} {expected} (JAVA_HOME). Install one"
+    )
 
 
 def test_a_newer_one_in_a_usual_place_is_taken_instead_of_an_old_one_on_the_path(
@@ -58,7 +60,7 @@ def test_a_newer_one_in_a_usual_place_is_taken_instead_of_an_old_one_on_the_path
     assert os.environ["JAVA_HOME"] == str(tmp_path / "usual" / "java-17")
 
 
-def test_only_old_ones_and_none_at_all_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_java_and_none_at_all_have_different_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NoJavaError, match=r"^Spark needs Java 17 or newer and none was found\. Install one"):
         require_java()
     old = pretend(tmp_path / "old", "11.0.2")

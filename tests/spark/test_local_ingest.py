@@ -1,4 +1,4 @@
-"""Rows staged beside a broker on this machine, which takes the files over as they are."""
+"""Rows staged in files of a broker on this machine, which ingests them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.spark.test_writing import BOTH, save
 
 from qanat.model.errors import CorruptBatchError, QanatError
 from qanat.model.ids import TopicPartition
-from qanat.spark.machine import this_machine
+from qanat.spark.host_identity import host_identity
 from qanat.spark.options.options import Access
 from qanat.spark.sink import local_brokers, local_ingest
 from qanat.spark.sink.batch_sender import Sender
@@ -45,9 +45,9 @@ def disk_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are used, and taken over, from the first batches on."""
-    monkeypatch.setattr(local_ingest, "SENT_BYTES", 0)
-    monkeypatch.setattr(local_ingest, "TAKEN_OVER_BYTES", 0)
+    """Files are used, and ingested, from the first batches on."""
+    monkeypatch.setattr(local_ingest, "SENT_BYTES_MAX", 0)
+    monkeypatch.setattr(local_ingest, "INGEST_BYTES_MIN", 0)
 
 
 def place_of(broker: EmbeddedBroker, tmp_path: Path) -> Path:
@@ -84,12 +84,12 @@ EXPECTED = [b"%06d" % number for number in range(30_000)]
 
 
 @pytest.mark.usefixtures("few")
-def test_rows_wait_beside_the_broker_and_are_taken_over(disk_broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_rows_are_staged_at_the_broker_and_ingested(disk_broker: EmbeddedBroker, tmp_path: Path) -> None:
     staged = staged_near(disk_broker, tmp_path)
     staging = Staging(str(tmp_path / "elsewhere"))
     place = place_of(disk_broker, tmp_path)
-    assert (len(staged.near), staged.rows, staged.entries) == (3, 30_000, ())
-    assert {file.path.parent for file in staged.near} == {place / "q-batch-0"}
+    assert (len(staged.local_files), staged.rows, staged.entries) == (3, 30_000, ())
+    assert {file.path.parent for file in staged.local_files} == {place / "q-batch-0"}
     assert values(disk_broker) == []
 
     commit_once(Access(disk_broker.bootstrap_servers), "id", "group", 0, staging.take(staged))
@@ -107,7 +107,7 @@ def test_rows_wait_beside_the_broker_and_are_taken_over(disk_broker: EmbeddedBro
 @pytest.mark.parametrize(
     "configs", [{"compression.type": "lz4"}, {"segment.bytes": 20_000, "max.message.bytes": 15_000}]
 )
-def test_what_the_broker_cannot_take_over_is_sent(
+def test_files_that_the_broker_cannot_ingest_are_sent(
     disk_broker: EmbeddedBroker, tmp_path: Path, configs: dict[str, object]
 ) -> None:
     disk_broker.create_topic("picky", partitions=1, configs=configs)
@@ -115,7 +115,7 @@ def test_what_the_broker_cannot_take_over_is_sent(
     encoder = Encoder(Target(None, Codec.NONE, 10_000, has_headers=False), {"picky": 1, "plain": 1})
     rows = pa.RecordBatch.from_pydict({"value": EXPECTED, "topic": ["picky", "plain"] * 15_000})
     with Sender(Access(disk_broker.bootstrap_servers)) as sender:
-        sender.be_idempotent()
+        sender.init_idempotent()
         files = LocalIngestFiles(LocalBrokers(sender.cluster), "task")
         assert sender.send_rows([rows], encoder, files) == 30_000
 
@@ -126,11 +126,11 @@ def test_what_the_broker_cannot_take_over_is_sent(
 @pytest.mark.usefixtures("few")
 def test_a_file_that_was_changed_is_refused_and_nothing_is_seen(disk_broker: EmbeddedBroker, tmp_path: Path) -> None:
     staged = staged_near(disk_broker, tmp_path)
-    spoiled = staged.near[1].path
+    spoiled = staged.local_files[1].path
     whole = spoiled.read_bytes()
     spoiled.write_bytes(whole[:-1] + b"?")
 
-    with pytest.raises(CorruptBatchError, match="rows have changed since they were encoded"):
+    with pytest.raises(CorruptBatchError, match="staged rows were changed since they were encoded"):
         commit_once(
             Access(disk_broker.bootstrap_servers), "id", "group", 0, Staging(str(tmp_path / "elsewhere")).take(staged)
         )
@@ -143,11 +143,11 @@ def test_a_file_that_was_changed_is_refused_and_nothing_is_seen(disk_broker: Emb
 def test_small_files_are_sent_and_what_came_first_stays_first(
     disk_broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_ingest, "SENT_BYTES", 150_000)
+    monkeypatch.setattr(local_ingest, "SENT_BYTES_MAX", 150_000)
     staged = staged_near(disk_broker, tmp_path)
     assert staged.entries
     assert staged.inline
-    assert staged.near
+    assert staged.local_files
 
     commit_once(
         Access(disk_broker.bootstrap_servers), "id", "group", 0, Staging(str(tmp_path / "elsewhere")).take(staged)
@@ -158,15 +158,15 @@ def test_small_files_are_sent_and_what_came_first_stays_first(
         of_partition = [one.value or b"" for one in found if one.partition == number]
         assert of_partition == sorted(of_partition)
     assert sorted(one.value or b"" for one in found) == EXPECTED
-    assert not any(file.path.exists() for file in staged.near)
+    assert not any(file.path.exists() for file in staged.local_files)
 
 
 @pytest.mark.usefixtures("few")
 def test_a_file_that_is_gone_is_one_sentence(disk_broker: EmbeddedBroker, tmp_path: Path) -> None:
     staged = staged_near(disk_broker, tmp_path)
-    staged.near[0].path.unlink()
+    staged.local_files[0].path.unlink()
 
-    with pytest.raises(QanatError, match=r"rows that were staged in .* cannot be read any more"):
+    with pytest.raises(QanatError, match=r"staged rows in .* cannot be read any more"):
         commit_once(
             Access(disk_broker.bootstrap_servers), "id", "group", 0, Staging(str(tmp_path / "elsewhere")).take(staged)
         )
@@ -183,8 +183,8 @@ def test_files_end_where_they_are_full(
 ) -> None:
     monkeypatch.setattr(local_ingest, "FILE_BYTES_MAX", 120_000)
     staged = staged_near(disk_broker, tmp_path)
-    assert len(staged.near) > 3
-    assert all(file.path.stat().st_size <= 120_000 for file in staged.near)
+    assert len(staged.local_files) > 3
+    assert all(file.path.stat().st_size <= 120_000 for file in staged.local_files)
     commit_once(
         Access(disk_broker.bootstrap_servers), "id", "group", 0, Staging(str(tmp_path / "elsewhere")).take(staged)
     )
@@ -196,7 +196,7 @@ def location(broker: EmbeddedBroker) -> str | None:
         return sender.run(LocalBrokers(sender.cluster).location(TopicPartition("wide", 0)))
 
 
-def test_a_broker_is_here_only_where_everything_says_so(
+def test_a_broker_is_local_only_if_every_check_passes(
     disk_broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = place_of(disk_broker, tmp_path)
@@ -227,7 +227,7 @@ def test_addresses_of_this_machine_are_known() -> None:
     assert not local_brokers._is_here("no.such.host.invalid")
 
 
-def test_what_was_left_behind_long_ago_is_deleted(disk_broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_old_files_of_dead_drivers_are_deleted(disk_broker: EmbeddedBroker, tmp_path: Path) -> None:
     place = place_of(disk_broker, tmp_path)
     for name, age_days in (("old", 8), ("young", 6)):
         (place / name).mkdir(parents=True)
@@ -240,7 +240,7 @@ def test_what_was_left_behind_long_ago_is_deleted(disk_broker: EmbeddedBroker, t
     assert [one.name for one in place.iterdir()] == ["young"]
 
 
-def test_a_file_knows_what_is_in_it() -> None:
+def test_a_file_knows_its_content() -> None:
     entries = (local_ingest.Entry("wide", 2, 10, 3), local_ingest.Entry("wide", 2, 20, 4))
     assert LocalIngestFile("/place", "folder/name", entries).rows == 7
 
@@ -263,19 +263,19 @@ def test_spark_writes_large_tasks_so(spark: SparkSession, tmp_path: Path, delive
         assert not list(place_of(broker, tmp_path).iterdir())
 
 
-def test_without_acknowledgements_nothing_is_kept(disk_broker: EmbeddedBroker) -> None:
+def test_without_acknowledgements_everything_is_sent(disk_broker: EmbeddedBroker) -> None:
     files = LocalIngestFiles(None, "task")
     asyncio.run(files.find(TopicPartition("wide", 0)))
     assert not any(files.take(one) for one in encoded(partitions=1))
     assert files.close() == ()
 
 
-def test_an_older_broker_is_sent_what_it_does_not_know_by_name(
+def test_an_older_broker_gets_the_batches_instead_of_a_file_name(
     disk_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, few: None
 ) -> None:
     monkeypatch.setattr("qanat.api.records.produce.is_staged", lambda batch: False)
     with Sender(Access(disk_broker.bootstrap_servers)) as sender:
-        sender.be_idempotent()
+        sender.init_idempotent()
         encoder = Encoder(Target("wide", Codec.NONE, 100_000, has_headers=False), {"wide": 3})
         rows = pa.RecordBatch.from_arrays([pa.array(EXPECTED, pa.binary())], ["value"])
         assert sender.send_rows([rows], encoder, LocalIngestFiles(LocalBrokers(sender.cluster), "task")) == 30_000
@@ -291,12 +291,12 @@ def test_tasks_away_from_their_driver_stage_where_it_can_read(
         {"kafka.bootstrap.servers": "localhost:1", "topic": "wide", "checkpointLocation": str(tmp_path)},
         spark.range(1).selectExpr("cast(id as string) value").schema,
     )
-    assert writer._driver == this_machine()
+    assert writer._driver == host_identity()
     monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
-    assert writer._driver != this_machine()
+    assert writer._driver != host_identity()
 
 
-def test_what_a_failed_task_staged_is_gone_and_what_others_staged_is_not(tmp_path: Path) -> None:
+def test_a_failed_task_deletes_its_own_files_only(tmp_path: Path) -> None:
     class Here:
         async def location(self, at: TopicPartition) -> str:
             return str(tmp_path)
@@ -305,7 +305,7 @@ def test_what_a_failed_task_staged_is_gone_and_what_others_staged_is_not(tmp_pat
     for files in (kept, dropped):
         for one in encoded(10_000):
             asyncio.run(files.find(one.at))
-            files._seen_bytes = local_ingest.SENT_BYTES
+            files._seen_bytes = local_ingest.SENT_BYTES_MAX
             assert files.take(one)
     dropped.drop()
 

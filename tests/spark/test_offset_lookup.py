@@ -1,4 +1,4 @@
-"""What the driver asks of brokers: again, where one was gone for a moment."""
+"""Offset lookup: the driver retries while a broker is away."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATTERN = Subscription(pattern=".*")
 A = TopicPartition("a", 0)
 
 
-def test_a_broker_that_drops_a_question_is_asked_again_and_its_own_topics_are_no_pattern_s_business() -> None:
+def test_a_dropped_request_is_retried_and_internal_topics_match_no_pattern() -> None:
     with EmbeddedBroker() as broker, Lookups(Access(broker.bootstrap_servers)) as lookups:
         broker.create_topic("a")
         lookups.commit("group", {A: 0})  # Makes the topic of the groups' offsets.
@@ -26,7 +26,7 @@ def test_a_broker_that_drops_a_question_is_asked_again_and_its_own_topics_are_no
         assert {at.topic for at in lookups.partitions(Subscription(names=("__consumer_offsets",)))}
 
 
-def test_topics_that_may_be_gone_are_left_out() -> None:
+def test_topics_that_may_be_gone_are_skipped() -> None:
     named = Subscription(names=("a", "b"))
     with EmbeddedBroker() as broker, Lookups(Access(broker.bootstrap_servers)) as lookups:
         broker.create_topic("a")

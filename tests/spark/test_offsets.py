@@ -1,4 +1,4 @@
-"""Positions, limits and splits: arithmetic that decides what a micro-batch has."""
+"""Offsets, limits and splits: the arithmetic of micro-batches."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ def test_a_position_is_written_as_sparks_connector_writes_it() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("{", "no valid JSON"),
+        ("{", "not valid JSON"),
         ("[1]", "must look like"),
         ('{"a": 3}', "needs an offset for each partition"),
-        ('{"a": {"x": 3}}', "is no partition of topic a"),
-        ('{"a": {"-1": 3}}', "is no partition of topic a"),
+        ('{"a": {"x": 3}}', "is not a partition of topic a"),
+        ('{"a": {"-1": 3}}', "is not a partition of topic a"),
         ('{"a": {"0": "3"}}', "a-0 needs a whole number"),
         ('{"a": {"0": 1.5}}', "a-0 needs a whole number"),
         ('{"a": {"0": true}}', "a-0 needs a whole number"),
-        ('{"a": {"99999999999": 3}}', "is no partition of topic a"),
+        ('{"a": {"99999999999": 3}}', "is not a partition of topic a"),
     ],
 )
 def test_what_is_no_position_is_refused_with_its_place(text: str, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Options: the connector's names are taken, and a mistake is named together with what was meant."""
+"""Options: the connector's names work, and an error suggests the right name."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_sizes_and_durations_have_units() -> None:
     [
         ({}, "kafka.bootstrap.servers is missing"),
         (SERVER, "exactly one of subscribe, subscribePattern and assign"),
-        ({**READ, "assign": '{"a": [0]}'}, "several were given"),
+        ({**READ, "assign": '{"a": [0]}'}, "there are several"),
         ({"kafka.bootstrap.server": "h:1"}, "did you mean kafka.bootstrap.servers"),
         ({"bootstrap.servers": "h:1"}, "there is no option bootstrap.servers, did you mean kafka.bootstrap.servers"),
         ({**SERVER, "subscrib": "a"}, "did you mean subscribe"),
@@ -64,14 +64,14 @@ def test_sizes_and_durations_have_units() -> None:
         ({**SERVER, "subscribe.pattern": "a.*"}, "did you mean subscribePattern"),
         ({**READ, "startingOffsetsByTimestamp": '{"orders": {"0": -1}}'}, "needs milliseconds since 1970, not -1"),
         ({**SERVER, "subscribe": " , "}, "names no topic"),
-        ({**SERVER, "subscribePattern": "("}, "is no regular expression"),
+        ({**SERVER, "subscribePattern": "("}, "is not a regular expression"),
         ({**READ, "startingOffset": "earliest"}, "did you mean startingOffsets"),
         ({**READ, "maxOffsetPerTrigger": "3"}, "did you mean maxOffsetsPerTrigger"),
         ({**READ, "maxOffsetsPerTrigger": "0"}, "must be a whole number above 0"),
         ({**READ, "minPartitions": "many"}, "option minPartitions is 'many'"),
         ({**READ, "failOnDataLoss": "maybe"}, "must be true or false"),
         ({**READ, "startingOffsets": "beginning"}, "earliest, latest, group or JSON"),
-        ({**READ, "startingOffsets": '{"orders": {"0": -3}}'}, "-3 is no offset of orders-0"),
+        ({**READ, "startingOffsets": '{"orders": {"0": -3}}'}, "-3 is not an offset of orders-0"),
         ({**READ, "startingOffsets": "group"}, "set kafka.group.id"),
         ({**READ, "startingTimestamp": "yesterday"}, "must be milliseconds since 1970"),
         ({**READ, "kafka.isolation.level": "dirty"}, "must be one of read_committed, read_uncommitted"),

@@ -182,7 +182,7 @@ def test_lost_records_are_reported_exactly_or_skipped(
         query.awaitTermination(120)
 
 
-def test_a_topic_that_was_made_anew_is_told_or_read_from_its_beginning(broker: EmbeddedBroker, topic: str) -> None:
+def test_a_recreated_topic_is_reported_or_read_from_its_beginning(broker: EmbeddedBroker, topic: str) -> None:
     produce(broker, topic, b"new")
     old = {topic: {"0": 5, "1": 0, "2": 0}}
     ends = {topic: {"0": 1, "1": 0, "2": 0}}

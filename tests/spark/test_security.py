@@ -90,7 +90,7 @@ def test_a_protected_broker_is_written_to_and_read_from(
     assert PASSWORD not in capsys.readouterr().out + repr(found) + str(found.schema)
 
 
-def test_a_wrong_password_is_told_without_the_password(spark: SparkSession, access: dict[str, str]) -> None:
+def test_a_wrong_password_is_reported_without_the_password(spark: SparkSession, access: dict[str, str]) -> None:
     wrong = {**access, "kafka.sasl.jaas.config": JAAS.replace(PASSWORD, PASSWORD + "3")}
     with pytest.raises(PySparkException, match="does not let alice in") as raised:
         spark.read.format("qanat").options(**wrong, subscribe="orders").load().count()
@@ -99,14 +99,14 @@ def test_a_wrong_password_is_told_without_the_password(spark: SparkSession, acce
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         ({"kafka.sasl.mechanism": "GSSAPI"}, "option kafka.sasl.mechanism is 'GSSAPI', but must be one of PLAIN"),
         ({"kafka.sasl.pasword": PASSWORD}, "there is no option kafka.sasl.pasword; did you mean kafka.sasl.password"),
         ({"kafka.security.protocol": PASSWORD}, "must be one of PLAINTEXT"),
     ],
 )
-def test_a_wrong_option_is_told(change: dict[str, str], told: str) -> None:
+def test_a_wrong_option_is_an_error(change: dict[str, str], expected: str) -> None:
     right = {
         "kafka.bootstrap.servers": "localhost:9092",
         "subscribe": "orders",
@@ -115,5 +115,5 @@ def test_a_wrong_option_is_told(change: dict[str, str], told: str) -> None:
         "kafka.sasl.jaas.config": JAAS,
     }
     assert PASSWORD not in repr(source_options(right, is_stream=False))
-    with pytest.raises(OptionError, match=told):
+    with pytest.raises(OptionError, match=expected):
         source_options({**right, **change}, is_stream=False)

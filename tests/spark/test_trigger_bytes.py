@@ -1,4 +1,4 @@
-"""How far micro-batches go that may have so many bytes, without Spark."""
+"""The end of micro-batches with a limit in bytes, without Spark."""
 
 from __future__ import annotations
 

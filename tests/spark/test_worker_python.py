@@ -1,4 +1,4 @@
-"""Workers run this Python with the PySpark that is installed in it, whatever Spark puts on their path."""
+"""Workers run this Python with its installed PySpark, even if Spark puts another one on their path."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def ran(path: str, *arguments: str) -> list[str]:
         ("/mine/pyspark.zip:/mine/python", "/mine/pyspark.zip:/mine/python"),
         ("", ""),
     ],
-    ids=["spark's", "in between", "nothing else", "somebody's own", "nothing"],
+    ids=["spark's", "in between", "nothing else", "the user's own", "nothing"],
 )
 def test_archives_of_spark_are_left_out_of_the_path(path: str, kept: str) -> None:
     assert ran(path, "a b", "$HOME", "") == [sys.executable, repr(["a b", "$HOME", ""]), kept]

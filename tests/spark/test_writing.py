@@ -114,7 +114,7 @@ def test_a_stream_is_copied_in_order(
         (["id value"], {"topic": "t"}, "column value is bigint, but must be string or binary"),
         (["cast(id as string) value"], {}, "neither option topic nor column topic"),
         (["cast(id as string) value"], {"topic": "t", "delivery": "exactly-once"}, "needs option stagingLocation"),
-        (["cast(id as string) value", "9 partition"], {"topic": "t"}, "a row asks for partition 9 of topic t"),
+        (["cast(id as string) value", "9 partition"], {"topic": "t"}, "a row names partition 9 of topic t"),
         (["cast(id as string) value", "cast(null as string) topic"], {}, "a row has no topic"),
     ],
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from shutil import rmtree
 
-from qanat.app.stored_segments import batches_of
+from qanat.app.logs.stored_segments import batches_of
 from qanat.log.directories.partition_folders import parse_folder
 from qanat.log.segments import file_names
 

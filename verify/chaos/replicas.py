@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from qanat.app.stored_segments import batches_of
+from qanat.app.logs.stored_segments import batches_of
 
 _LOOK_S = 0.5
 

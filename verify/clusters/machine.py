@@ -13,7 +13,8 @@ from contextvars import copy_context
 from types import TracebackType
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
-from qanat.app.node.node import Node, NodeSettings
+from qanat.app.node.node import Node
+from qanat.app.settings.node_settings import NodeSettings
 from qanat.broker.controller import controller_loop
 from qanat.broker.metadata import image_watcher
 from qanat.broker.runtime import cooperative_yield

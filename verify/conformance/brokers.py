@@ -12,7 +12,8 @@ from tempfile import TemporaryDirectory
 
 from tools.kafka_broker import KafkaBroker
 
-from qanat.app.node.node import Node, NodeSettings
+from qanat.app.node.node import Node
+from qanat.app.settings.node_settings import NodeSettings
 from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.groups.settings import GroupSettings
 from qanat.servers.kafka.connection import KafkaConnection

@@ -23,8 +23,9 @@ from tempfile import TemporaryDirectory
 from qanat.adapters.os_files import OsFiles
 from qanat.adapters.sqlite_catalogue import SqliteCatalogue
 from qanat.adapters.sqlite_store import SqliteStore
-from qanat.app.node.node import Node, NodeSettings
+from qanat.app.node.node import Node
 from qanat.app.settings.loading import flag, load
+from qanat.app.settings.node_settings import NodeSettings
 from qanat.groups.replies import FetchReply
 from qanat.groups.requests import FetchOffsets
 from qanat.log.atomic_files import replace

@@ -1,4 +1,4 @@
-"""Child processes that end with us, also where we are killed and cannot tell them."""
+"""Child processes that end with this process, even if it is killed."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from collections.abc import Callable
 _PR_SET_PDEATHSIG = 1
 
 
-def ending_with_us() -> Callable[[], None] | None:
-    """What a child is to do before it becomes another program (`preexec_fn`): have the kernel send it SIGTERM when
-    the thread that starts it ends. None where a kernel does no such thing: only Linux does."""
+def end_with_parent() -> Callable[[], None] | None:
+    """A `preexec_fn` that makes the kernel send SIGTERM to the child when the thread that started it ends.
+
+    None where the kernel cannot: only Linux can.
+    """
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl
     parent = os.getpid()
 
-    def arrange() -> None:
+    def request_signal() -> None:
         prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
-        if os.getppid() != parent:  # We ended before it was arranged.
+        if os.getppid() != parent:  # The parent ended before the request.
             os._exit(1)
 
-    return arrange
+    return request_signal

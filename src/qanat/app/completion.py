@@ -1,4 +1,4 @@
-"""`qanat completion`: the shell finishes what was begun."""
+"""`qanat completion`: completion scripts for shells."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
     shell:
         Which one.
     """
-    from qanat.app.main import build_app
+    from qanat.app.command_tree import build_app
 
     print(build_app().generate_completion(prog_name="qanat", shell=shell))

@@ -1,4 +1,4 @@
-"""`docs/operating/metrics.md`, its table made from the metrics themselves: `python -m qanat.app.metrics_page`."""
+"""The table in `docs/operating/metrics.md`, generated from the metrics: `python -m qanat.app.metrics_page`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BEGIN, END = "<!-- metrics: generated -->\n", "<!-- metrics: end -->\n"
 
 
 def table() -> str:
-    """Every metric in a row."""
+    """The table: a row per metric."""
     lines = ["| metric | kind | labels | meaning |", "| --- | --- | --- | --- |"]
     for family in FAMILIES:
         labels = ", ".join(f"`{label}`" for label in family.labels)
@@ -21,7 +21,7 @@ def table() -> str:
 
 
 def renewed(page: str) -> str:
-    """A page with its table as it should be."""
+    """The page with its table regenerated."""
     made = BEGIN + table() + END
     return re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: made, page, flags=re.DOTALL)
 

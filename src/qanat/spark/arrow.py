@@ -1,4 +1,4 @@
-"""Columns of the wire's core as Arrow arrays and back, without a copy of keys and values."""
+"""Columns of `wire.columns` as Arrow arrays, without a copy of keys and values."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from qanat.wire.columns import BinaryColumn, Columns
 
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
-
-
 _BYTES = pa.binary()
 
 
@@ -32,7 +30,7 @@ def offsets(columns: Columns) -> pa.Array:
 
 
 def headers(columns: Columns) -> pa.Array:
-    """A list of key and value for each row; no headers are null, as Spark's connector has it."""
+    """A list of key and value for each row; null for no headers, as in Spark's connector."""
     rows = len(columns)
     count = columns.header_offsets[rows] if rows else 0
     pairs = pa.StructArray.from_arrays(
@@ -40,7 +38,7 @@ def headers(columns: Columns) -> pa.Array:
     )
     starts = pa.Array.from_buffers(pa.int32(), rows + 1, [None, pa.py_buffer(columns.header_offsets)])
     lists = pa.ListArray.from_arrays(starts, pairs)
-    # Imported by those who have headers: it takes as long as the rest of Arrow.
+    # Imported only for headers: it takes as long as the rest of Arrow.
     import pyarrow.compute as pc  # type: ignore[import-untyped]
 
     is_empty = pc.equal(pc.list_value_length(lists), 0)
@@ -48,7 +46,7 @@ def headers(columns: Columns) -> pa.Array:
 
 
 class Repeated:
-    """The same value in every row: made once, and given again for as many rows as are asked for."""
+    """A column with the same value in every row: built once, sliced for each number of rows."""
 
     def __init__(self, value: Any, kind: pa.DataType) -> None:
         self._value = pa.scalar(value, kind)

@@ -1,6 +1,6 @@
-"""Columns as DDL, looked through before Spark reads them. Pure.
+"""A check of columns in DDL before Spark parses them. Pure.
 
-Spark gets the columns of the whole read as one text, and would complain about that, not about what somebody wrote.
+Spark gets the columns of the whole read as one text, and its errors would be about that text, not about the option.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _TYPES = (*_SIMPLE, "array", "map", "struct")
 
 
 def check_columns(text: str) -> None:
-    """Raise `SchemaError` where a text is not `name type, name type`, or a single nested type.
+    """Raise `SchemaError` where a text is neither `name type, name type` nor a single nested type.
 
     >>> check_columns("id bigint, `a b`: decimal(10, 2) not null, tags array<struct<k: string, v: map<string, int>>>")
     >>> check_columns("id bigglint")
     Traceback (most recent call last):
-    qanat.spark.formats.value_format.SchemaError: bigglint is no type of Spark; did you mean bigint?
+    qanat.spark.formats.value_format.SchemaError: bigglint is not a Spark type; did you mean bigint?
     """
     reader = _Reader(_TOKEN.findall(text))
     if reader.peek().lower() in ("array", "map", "struct") and reader.peek(1) == "<":
@@ -35,18 +35,18 @@ def check_columns(text: str) -> None:
     else:
         reader.columns()
     if reader.peek():
-        raise SchemaError(f"{reader.peek()} stands where a comma or the end was expected")
+        raise SchemaError(f"expected a comma or the end instead of {reader.peek()}")
 
 
 class _Reader:
-    """Goes through the words of a schema from left to right."""
+    """Reads the tokens of a schema from left to right."""
 
     def __init__(self, words: list[str]) -> None:
         self._words = words
         self._at = 0
 
     def peek(self, ahead: int = 0) -> str:
-        """A word that is to come; empty behind the end."""
+        """An upcoming token; empty after the end."""
         return self._words[self._at + ahead] if self._at + ahead < len(self._words) else ""
 
     def columns(self) -> None:
@@ -56,14 +56,14 @@ class _Reader:
             names.append(self._column())
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise SchemaError(f"column {twice} is there twice")
+            raise SchemaError(f"column {twice} is named twice")
 
     def type(self) -> None:
         word = self._word("a type").lower()
         if word not in _TYPES:
             near = get_close_matches(word, _TYPES, n=1, cutoff=0.5)
             raise SchemaError(
-                f"{word} is no type of Spark"
+                f"{word} is not a Spark type"
                 + (f"; did you mean {near[0]}?" if near else f": those are {', '.join(_TYPES)}")
             )
         if word in ("array", "map", "struct"):
@@ -88,7 +88,7 @@ class _Reader:
         if self.peek() in ("", ",", ">"):
             raise SchemaError(f'column {name} has no type; write it as in "id bigint, name string"')
         self.type()
-        # NOT NULL, COMMENT and the like are Spark's business.
+        # Spark checks NOT NULL, COMMENT and so on.
         while self.peek() and self.peek() not in _PUNCTUATION:
             self._at += 1
         return name.strip("`")
@@ -103,5 +103,5 @@ class _Reader:
     def _mark(self, mark: str, inside: str) -> None:
         if self.peek() != mark:
             found = self.peek() or "the end"
-            raise SchemaError(f"{inside} needs {mark} where {found} stands")
+            raise SchemaError(f"{inside} needs {mark} instead of {found}")
         self._at += 1

@@ -1,8 +1,8 @@
-"""Faults of ours that Spark tells as one sentence instead of as a stack trace.
+"""Error messages without tracebacks: Spark shows our errors as one sentence.
 
-Each step of a query runs in a Python process of its own, which ends with its first fault and leaves nothing but the
-fault's text. Spark puts the whole way there before it, unless SPARK_HIDE_TRACEBACK is set. Our faults say what is wrong
-and what to do, so it is set where one leaves our code; a bug is no such fault and keeps its trace.
+Each step of a query runs in a Python process of its own, which ends with its first error and leaves only the error's
+text. Spark puts the traceback before it, unless SPARK_HIDE_TRACEBACK is set. Our errors say what is wrong and what to
+do, so this sets the variable where one leaves our code; a bug keeps its traceback.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Class = TypeVar("Class", bound=type)
 HIDE = "SPARK_HIDE_TRACEBACK"
 
 
-def told_plainly(cls: Class) -> Class:
-    """A class that Spark calls, its public methods watched for faults."""
+def hide_tracebacks(cls: Class) -> Class:
+    """Class decorator for classes that Spark calls: errors of their public methods hide their traceback."""
     for name, method in list(vars(cls).items()):
         if isinstance(method, FunctionType) and not name.startswith("_"):
             setattr(cls, name, _watched(method))
@@ -32,7 +32,7 @@ def told_plainly(cls: Class) -> Class:
 def _watched(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def call(*arguments: Any, **named: Any) -> Any:
-        with _plainly():
+        with _traceback_hidden():
             result = method(*arguments, **named)
         return _each(result) if isinstance(result, Iterator) else result
 
@@ -40,12 +40,12 @@ def _watched(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _each(items: Iterator[Any]) -> Iterator[Any]:
-    with _plainly():
+    with _traceback_hidden():
         yield from items
 
 
 @contextmanager
-def _plainly() -> Iterator[None]:
+def _traceback_hidden() -> Iterator[None]:
     try:
         yield
     except QanatError:

@@ -1,4 +1,4 @@
-"""The Java that Spark starts: found where it usually is, and new enough."""
+"""The Java that Spark starts: found in its usual places, and new enough."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class NoJavaError(QanatError):
 
 
 def require_java() -> str:
-    """The `java` that Spark will start; JAVA_HOME is set where it was not and a better Java lies in a usual place.
+    """The `java` that Spark will start; sets JAVA_HOME where only a usual place has a Java that is new enough.
 
-    Raises `NoJavaError`, which says what was found and what to do.
+    Raises `NoJavaError` with what was found and what to do.
     """
     home = os.environ.get("JAVA_HOME")
     if home and (named := Path(home, "bin", "java")).exists():
-        # Whoever sets it means it: another one would be a surprise.
+        # JAVA_HOME is the user's choice: another Java would be a surprise.
         version = major_version(named)
         if version is None or version < AT_LEAST:
             raise NoJavaError(f"{_too_old(named, version)} (JAVA_HOME). {_INSTALL}")
@@ -48,7 +48,7 @@ def require_java() -> str:
 
 
 def _candidates() -> Iterator[tuple[Path, bool]]:
-    """Where a Java may be, and whether Spark finds it there by itself."""
+    """Possible places of Java, and whether Spark finds it there by itself."""
     found = shutil.which("java")
     if found is not None:
         yield Path(found), True
@@ -58,12 +58,12 @@ def _candidates() -> Iterator[tuple[Path, bool]]:
 
 
 def _too_old(java: Path, version: int | None) -> str:
-    told = "does not say its version" if version is None else f"is version {version}"
-    return f"Spark needs Java {AT_LEAST} or newer, but {java} {told}"
+    version_text = "does not say its version" if version is None else f"is version {version}"
+    return f"Spark needs Java {AT_LEAST} or newer, but {java} {version_text}"
 
 
 def major_version(java: Path) -> int | None:
-    """What `java -version` says; None where it does not answer as a Java does."""
+    """The version in the output of `java -version`; None where there is none."""
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):

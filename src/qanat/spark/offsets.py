@@ -1,7 +1,7 @@
-"""Positions in topics as Spark's Kafka connector writes them, and the arithmetic on them. Pure.
+"""Offsets of many partitions, as Spark's Kafka connector writes them, and arithmetic on them. Pure.
 
-A position of many partitions is `{"topic": {"0": 23, "1": 7}}` in options, in checkpoints and in progress reports;
-here it is a mapping from `(topic, partition)` to an offset.
+In options, checkpoints and progress reports they are `{"topic": {"0": 23, "1": 7}}`; here they are a mapping from
+`(topic, partition)` to an offset.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from qanat.model.ids import TopicPartition
 
 LATEST = -1
 EARLIEST = -2
-
-
 Offsets = Mapping[TopicPartition, int]
 
 
@@ -28,7 +26,7 @@ class OffsetsError(QanatError):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Where a read begins or ends, as the options say it."""
+    """Where a read begins or ends, from the options."""
 
     kind: Literal["earliest", "latest", "group", "offsets", "timestamp", "timestamps"]
     by_partition: Offsets = field(default_factory=dict)
@@ -36,7 +34,7 @@ class Bound:
     timestamp: int = 0
     """Milliseconds, for `timestamp`."""
     if_too_late: Literal["error", "latest"] = "error"
-    """What a timestamp behind the last record means."""
+    """What to do with a timestamp after the last record."""
 
 
 class OffsetRange(NamedTuple):
@@ -52,7 +50,7 @@ class OffsetRange(NamedTuple):
 
 
 def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """The form that checkpoints and progress reports have, in a stable order."""
+    """The form of checkpoints and progress reports, in a stable order."""
     document: dict[str, dict[str, int]] = {}
     for at in sorted(offsets):
         document.setdefault(at.topic, {})[str(at.partition)] = offsets[at]
@@ -60,7 +58,7 @@ def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
 
 
 def from_json(document: object, what: str) -> dict[TopicPartition, int]:
-    """The offsets in a document; `what` names where it came from."""
+    """The offsets in a document; `what` names its source in errors."""
     if not isinstance(document, dict):
         raise OffsetsError(f'{what} must look like {{"topic": {{"0": 23, "1": -2}}}}, not {_shown(document)}')
     offsets: dict[TopicPartition, int] = {}
@@ -76,11 +74,11 @@ def from_json(document: object, what: str) -> dict[TopicPartition, int]:
 
 
 def parse(text: str, what: str) -> dict[TopicPartition, int]:
-    """The offsets in a text of JSON."""
+    """The offsets in JSON."""
     try:
         document = json.loads(text)
     except ValueError as fault:
-        raise OffsetsError(f"{what} is no valid JSON: {fault}") from None
+        raise OffsetsError(f"{what} is not valid JSON: {fault}") from None
     return from_json(document, what)
 
 
@@ -90,7 +88,7 @@ def parse_assignment(text: str, what: str) -> frozenset[TopicPartition]:
     try:
         document = json.loads(text)
     except ValueError as fault:
-        raise OffsetsError(f"{form}; this is no valid JSON: {fault}") from None
+        raise OffsetsError(f"{form}; this is not valid JSON: {fault}") from None
     if not isinstance(document, dict) or not all(isinstance(numbers, list) for numbers in document.values()):
         raise OffsetsError(f"{form}, not {_shown(document)}")
     chosen = {
@@ -104,21 +102,21 @@ def parse_assignment(text: str, what: str) -> frozenset[TopicPartition]:
 
 
 def ranges(start: Offsets, end: Offsets) -> list[OffsetRange]:
-    """What lies between two positions, in order; partitions without anything are left out."""
+    """The ranges between two positions, in order, without empty ones."""
     found = (OffsetRange(at, start[at], end[at]) for at in sorted(end) if at in start)
     return [one for one in found if one.size > 0]
 
 
 def lag(start: Offsets, end: Offsets) -> int:
-    """How many offsets lie between two positions."""
+    """The number of offsets between two positions."""
     return sum(one.size for one in ranges(start, end))
 
 
 def limited(start: Offsets, end: Offsets, max_rows: int) -> dict[TopicPartition, int]:
-    """The end moved back so that at most `max_rows` offsets lie before it, shared out by how much each partition has.
+    """The end moved back so that at most `max_rows` offsets lie before it, in proportion to what each partition has.
 
-    Every partition that has something gets at least a share of it in the long run: what rounding leaves over goes to
-    the largest remainders, so that the limit is used up and never passed.
+    Rounding leaves a rest for the largest remainders, so that the limit is used up and never exceeded, and every
+    partition with records advances in the long run.
     """
     wanted = ranges(start, end)
     total = sum(one.size for one in wanted)
@@ -136,7 +134,7 @@ def limited(start: Offsets, end: Offsets, max_rows: int) -> dict[TopicPartition,
 
 
 def split(wanted: list[OffsetRange], min_partitions: int | None, max_records: int | None) -> list[OffsetRange]:
-    """Ranges cut so that there are about `min_partitions` and none is larger than `max_records`."""
+    """Ranges split so that there are about `min_partitions` and none is larger than `max_records`."""
     pieces = wanted
     if max_records is not None:
         pieces = [piece for one in pieces for piece in _cut(one, -(-one.size // max_records))]
@@ -155,7 +153,7 @@ def _cut(whole: OffsetRange, parts: int) -> list[OffsetRange]:
 def _partition(number: object, what: str, topic: str) -> int:
     text = str(number)
     if isinstance(number, bool) or not (text.isascii() and text.isdecimal()) or int(text) >= 2**31:
-        raise OffsetsError(f"{what}: {_shown(number)} is no partition of topic {topic}")
+        raise OffsetsError(f"{what}: {_shown(number)} is not a partition of topic {topic}")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""Which columns a read has, and which a write may have: those of Spark's Kafka connector."""
+"""The schema of a read: the columns of Spark's Kafka connector, typed values, headers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from qanat.spark.ddl import check_columns
 from qanat.spark.formats.decoding import decoder
 from qanat.spark.formats.poison import MALFORMED
 from qanat.spark.formats.value_format import SchemaError, ValueFormat
-from qanat.spark.options.option_reader import Given, OptionError
+from qanat.spark.options.option_reader import OptionError, OptionReader
 from qanat.spark.options.value_options import value_format
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
@@ -42,38 +42,36 @@ PLAIN = StructType(
     ]
 )
 WITH_HEADERS = StructType([*PLAIN.fields, StructField("headers", HEADERS)])
-
-
 _NESTED = re.compile(r"\s*(struct|array|map)\s*<", re.IGNORECASE)
 
 
 def source_schema(options: Mapping[str, str]) -> StructType | str:
-    """The columns that a read with these options has; as DDL, where only the JVM can read what the options say."""
-    given = Given(options)
-    form = value_format(given)
-    plain = WITH_HEADERS if given.flag("includeHeaders", False) else PLAIN
+    """The columns of a read with these options; as DDL, where only the JVM can parse them."""
+    reader = OptionReader(options)
+    form = value_format(reader)
+    plain = WITH_HEADERS if reader.flag("includeHeaders", False) else PLAIN
     if form is None:
         return plain
     columns = {field.name: field.dataType.simpleString() for field in plain}
     columns["value"] = _value_type(form)
     if form.mode == "PERMISSIVE":
         columns["malformed"] = from_arrow_type(MALFORMED).simpleString()
-    return ", ".join(f"`{name}` {told}" for name, told in columns.items())
+    return ", ".join(f"`{name}` {found}" for name, found in columns.items())
 
 
 def _value_type(form: ValueFormat) -> str:
-    """The type of the column `value`, in Spark's words."""
+    """The type of the column `value`, as DDL."""
     match form.format:
         case "text":
             return "string"
         case "avro":
             from qanat.spark.formats.avro_values import avro_type
 
-            return _told(avro_type(form.schema).kind)
+            return _spark_type(avro_type(form.schema).kind)
         case "protobuf":
             from qanat.spark.formats.protobuf_values import protobuf_type
 
-            return _told(protobuf_type(form.descriptor, form.message))
+            return _spark_type(protobuf_type(form.descriptor, form.message))
     schema = form.schema.strip()
     if schema.startswith("{"):
         return _from_json(schema)
@@ -84,7 +82,7 @@ def _value_type(form: ValueFormat) -> str:
     return schema if _NESTED.match(schema) else f"struct<{schema}>"
 
 
-def _told(kind: pa.DataType) -> str:
+def _spark_type(kind: pa.DataType) -> str:
     try:
         return _quoted(from_arrow_type(kind))
     except PySparkException as fault:
@@ -92,7 +90,7 @@ def _told(kind: pa.DataType) -> str:
 
 
 def _quoted(kind: DataType) -> str:
-    """DDL in which a field may have any name."""
+    """DDL with quoted names, so that a field may have any name."""
     match kind:
         case StructType():
             fields = (f"`{field.name.replace('`', '``')}`: {_quoted(field.dataType)}" for field in kind)
@@ -108,23 +106,23 @@ def _from_json(schema: str) -> str:
     try:
         return _quoted(StructType.fromJson(json.loads(schema)))
     except (ValueError, KeyError, TypeError, AttributeError, PySparkException) as fault:
-        raise SchemaError(f"option valueSchema is no schema of Spark as JSON: {fault}") from None
+        raise SchemaError(f"option valueSchema is not a Spark schema in JSON: {fault}") from None
 
 
 def arrow_schema(schema: StructType, options: Mapping[str, str]) -> pa.Schema:
-    """The columns as the JVM expects them from a worker; raises where somebody asked for others."""
+    """The columns as the JVM expects them from a worker; raises where the query has another schema."""
     own = source_schema(options)
     if isinstance(own, StructType) and not _is_same(schema, own):
         raise OptionError(
             f"the columns of this read are {own.simpleString()}; leave .schema(...) out and select from them, or "
-            "say in options valueFormat and valueSchema what values look like"
+            "describe values in options valueFormat and valueSchema"
         )
     if isinstance(own, str) and "value" not in schema.names:
         raise OptionError(f"the columns of this read are {own}; leave .schema(...) out and select from them")
     found = to_arrow_schema(schema, timezone="UTC")
-    form = value_format(Given(options))
+    form = value_format(OptionReader(options))
     if form is not None:
-        # Executors would find out, too; told here it is told once, and before anything is fetched.
+        # Executors would raise as well; here it is raised once, before anything is fetched.
         decoder(form, found.field("value").type)
     return found
 

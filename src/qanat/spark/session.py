@@ -1,4 +1,4 @@
-"""A Spark session that works at once: the right Python for the workers, Java found, the data source registered."""
+"""A Spark session with everything set up: Python of the workers, Java, the data source `qanat`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["SHORT_LIVED_JAVA", "NoJavaError", "NoSparkError", "require_java", "session"]
 
 SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options for a driver's Java that is going to live for minutes: compiled at once rather than well.
+"""Options for a driver's Java that lives for minutes: quick compilation instead of good code.
 
 Until its first stream has ended, such a driver takes 15 s of processor time instead of 42, as measured.
 """
@@ -29,7 +29,7 @@ class NoSparkError(QanatError):
 
 
 def session(name: str = "qanat", master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """A session with `format("qanat")`; `settings` are Spark's own. Nobody has to set PYSPARK_PYTHON or JAVA_HOME."""
+    """A session with `format("qanat")`; `settings` are Spark's own. It sets PYSPARK_PYTHON and JAVA_HOME itself."""
     try:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
@@ -57,8 +57,10 @@ def session(name: str = "qanat", master: str | None = None, settings: Mapping[st
 
 @contextmanager
 def _python_chosen(settings: Mapping[str, str], master: str | None) -> Iterator[None]:
-    """What workers run is what somebody chose, otherwise this Python. Spark looks when a session begins; what other
-    programs inherit afterwards is Python itself."""
+    """Set the Python of the workers: the user's choice, otherwise this Python.
+
+    Spark reads it when a session begins; afterwards the variable names Python itself, for other programs.
+    """
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     chosen = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON", sys.executable)
     os.environ["PYSPARK_PYTHON"] = chosen
@@ -73,15 +75,15 @@ def _python_chosen(settings: Mapping[str, str], master: str | None) -> Iterator[
 
 
 def reason_of(text: str) -> str:
-    """The reason in what Spark or Java says, without the way there.
+    """The reason in an error of Spark or Java, without its stack trace.
 
     >>> reason_of("An error occurred while calling None.\\n: org.SparkException: no such master\\n\\tat org.apache")
     'no such master'
     >>> reason_of("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.")
-    'Java ended at once; what it said stands above'
+    'Java ended at once; its output is above'
     """
     if "JAVA_GATEWAY_EXITED" in text:
-        return "Java ended at once; what it said stands above"
+        return "Java ended at once; its output is above"
     thrown = next((line for line in text.splitlines() if line.startswith(": ")), text.strip().split("\n", 1)[0])
     return thrown.removeprefix(": ").rpartition("Exception: ")[2].split(" SQLSTATE:")[0]
 
@@ -90,6 +92,6 @@ _DEFAULTS = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # Moments that every reader of Parquet knows to be UTC; Spark's own default is a form of its own.
+    # Timestamps that every reader of Parquet takes for UTC; Spark's default is a form of its own.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }

@@ -1,7 +1,7 @@
-"""What executors need of Qanat, as one archive: the package as it is installed here, compiled modules included.
+"""An archive of Qanat for executors: the package as installed here, with its compiled modules.
 
-A zip for `--py-files` would not do: Python loads no compiled modules out of a zip. The archive holds the package and
-what it needs at run time, for the same Python version and kind of machine; PySpark and pyarrow are the cluster's.
+A zip for `--py-files` is not enough: Python loads no compiled modules from a zip. The archive holds the package and its
+runtime dependencies, for the same Python version and kind of machine; the cluster has PySpark and pyarrow.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pathlib import Path
 import qanat
 
 FOLDER = "qanat-lib"
-"""Where executors find the archive's content, below their working directory."""
+"""The folder of the archive's content, below the executors' working directory."""
 _PACKAGE = Path(qanat.__file__).parent
 _LEFT_OUT = ("__pycache__", ".pyx", ".c", ".pxd")
 _NEEDED = re.compile(r"^([A-Za-z0-9._-]+)")
 
 
 def pack(archive: Path) -> int:
-    """Write the archive; how many files it has."""
+    """Write the archive; returns the number of files."""
     count = 0
     with tarfile.open(archive, "w:gz", compresslevel=1) as sink:
         for path, name in _files():
@@ -32,7 +32,7 @@ def pack(archive: Path) -> int:
 
 
 def settings(archive: Path) -> dict[str, str]:
-    """What Spark must be told so that its executors use the archive."""
+    """The settings with which Spark's executors use the archive."""
     return {"spark.archives": f"{archive}#{FOLDER}", "spark.executorEnv.PYTHONPATH": f"./{FOLDER}"}
 
 
@@ -44,13 +44,13 @@ def _files() -> Iterator[tuple[Path, str]]:
     for needed in sorted(_needed("qanat", set())):
         for file in distribution(needed).files or ():
             path = Path(str(file.locate()))
-            # Scripts lie outside of the packages' folder, and nobody calls them there.
+            # Scripts lie outside the packages' folder, and executors do not need them.
             if path.is_file() and ".." not in file.parts and "__pycache__" not in file.parts:
                 yield path, str(file)
 
 
 def _needed(name: str, known: set[str]) -> set[str]:
-    """The distributions that a plain installation brings along, their own needs included."""
+    """The distributions that a plain installation requires, directly and indirectly."""
     for requirement in distribution(name).requires or ():
         found = _NEEDED.match(requirement)
         is_extra = "extra ==" in requirement
@@ -59,7 +59,7 @@ def _needed(name: str, known: set[str]) -> set[str]:
         try:
             distribution(found[1])
         except PackageNotFoundError:
-            # Not for this machine: a marker says so, and pip has obeyed it.
+            # A marker excludes it on this machine, so pip has not installed it.
             continue
         known.add(found[1])
         _needed(found[1], known)

@@ -1,7 +1,7 @@
-"""The data source `qanat`: what Spark finds behind `format("qanat")`.
+"""The data source `qanat`: the class behind `format("qanat")`.
 
-Spark starts many short-lived Python processes, each for one step of a query. Readers and writers are therefore imported
-by the step that needs them.
+Spark starts many short-lived Python processes, each for one step of a query. So every step imports only the reader or
+writer that it needs.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from qanat.model.errors import QanatError
-from qanat.spark.error_messages import told_plainly
-from qanat.spark.kept_memory import keep_memory
+from qanat.spark.error_messages import hide_tracebacks
 from qanat.spark.options.options import source_options
 from qanat.spark.schemas import arrow_schema, source_schema
+from qanat.spark.worker_memory import retain_memory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
-@told_plainly
+@hide_tracebacks
 class QanatDataSource(DataSource):
     """Topics as tables and streams. Register it once: `qanat.spark.register(spark)`."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        keep_memory()
+        retain_memory()
 
     @classmethod
     def name(cls) -> str:
@@ -69,9 +69,9 @@ class QanatDataSource(DataSource):
             return RefusedStream(fault)
 
 
-@told_plainly
+@hide_tracebacks
 class FilteringDataSource(QanatDataSource):
-    """The same, for sessions that push filters down; in others Spark refuses a reader that would take them."""
+    """The same, for sessions that push filters down; in others Spark rejects a reader with `pushFilters`."""
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from qanat.spark.reads.batch_reader import FilteringBatchReader
@@ -80,6 +80,6 @@ class FilteringDataSource(QanatDataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("qanat")` known to a session."""
+    """Register `format("qanat")` with a session."""
     takes_filters = str(spark.conf.get(_PUSHDOWN, "false")).lower() == "true"
     spark.dataSource.register(FilteringDataSource if takes_filters else QanatDataSource)

@@ -1,8 +1,8 @@
-"""The Python of Spark's workers on this host: this one, with the PySpark that is installed in it.
+"""The Python of Spark's workers on this host: this one, with its installed PySpark.
 
-Spark puts an archive of PySpark first on the path of its Python processes. Archives keep nothing compiled, so that each
-process compiles PySpark anew: it takes 1.7 s of processor time to start, and 0.4 s with the installed modules, as
-measured. Spark needs several for every query, one after the other, and gives each ten seconds.
+Spark puts an archive of PySpark first on the path of its Python processes. Archives hold no compiled modules, so each
+process compiles PySpark again: it takes 1.7 s of processor time to start, and 0.4 s with the installed modules, as
+measured. Spark starts several for every query, one after the other, and waits ten seconds for each.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 _PROGRAM = """\
 #!/bin/sh
-# Python without the archives that Spark puts on its path: the same modules are installed, and compiled.
+# Python without the archives that Spark puts on its path: the installed modules are the same, and compiled.
 set -f
 IFS=:
 kept=
@@ -33,7 +33,7 @@ PYTHONPATH=$kept exec {python} "$@"
 
 
 def worker_python(master: str, spark_home: str | None) -> str:
-    """A program for workers. Where Spark is somebody's own, or runs elsewhere, that is Python itself."""
+    """The program of workers: a launcher, or Python itself where SPARK_HOME is set or Spark is not local."""
     if not master.startswith("local") or spark_home is not None:
         return sys.executable
     return _launcher() or sys.executable
@@ -41,7 +41,7 @@ def worker_python(master: str, spark_home: str | None) -> str:
 
 @cache
 def _launcher() -> str | None:
-    """Gone with this process; none where what lies among temporary files cannot be run."""
+    """The launcher, deleted with this process; None where temporary files cannot be executed."""
     folder = tempfile.mkdtemp(prefix="qanat-python-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     program = Path(folder) / "python"

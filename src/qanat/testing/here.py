@@ -17,8 +17,9 @@ from msgspec.structs import replace
 
 from qanat.adapters.memory_store import MemoryStore
 from qanat.adapters.storage_engines import MemoryEngine
-from qanat.app.node.node import Node, NodeSettings
+from qanat.app.node.node import Node
 from qanat.app.settings.loading import flag, load
+from qanat.app.settings.node_settings import NodeSettings
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topics import CreateTopic
 from qanat.model.error_codes import ErrorCode

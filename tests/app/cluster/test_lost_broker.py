@@ -1,4 +1,4 @@
-"""A broker has died for good: what is left is seen, changed, deleted and given to others."""
+"""A broker is lost for good: its partitions are listed, changed, deleted and moved to other brokers."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ def test_topics_without_a_leader_are_described_changed_and_deleted_and_the_lost_
 
     assert (status["missing_brokers"], status["offline"]) == ([lost], 1)
     assert [(row["leader"] is None, row["records"]) for row in described].count((True, None)) == 1
-    assert "nobody leads alone-" in stuck.stderr
+    assert " has no leader to copy it from" in stuck.stderr
     assert (stuck.returncode, changed.returncode, deleted.returncode, drained.returncode) == (1, 0, 0, 0)
     assert after.returncode == 0, after.stdout

@@ -1,4 +1,4 @@
-"""Partitions on their way between real brokers: throttled, taken back, spread by themselves; nothing is lost."""
+"""Moves of partitions between real brokers: throttled, cancelled, by auto rebalance; nothing is lost."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _alter(brokers: BrokerProcesses, act: AlterConfigOpType, rates: dict[str, st
         admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
 
 
-def test_brokers_that_join_get_internal_topics_and_where_told_their_share_of_everything(tmp_path: Path) -> None:
+def test_brokers_that_join_get_internal_topics_and_with_auto_rebalance_their_share(tmp_path: Path) -> None:
     settings = {
         "default.replication.factor": "1",
         "min.insync.replicas": "1",
@@ -144,11 +144,11 @@ def test_brokers_that_join_get_internal_topics_and_where_told_their_share_of_eve
                     sorted(Counter(one.leader for one in seen.topics["orders"].partitions.values()).values())
                     == [3, 3, 3]
                 ),
-                "everybody has its share",
+                "every broker has its share",
             )
             brokers.until(
                 lambda seen: all(len(one.replicas) == 1 for one in seen.topics["orders"].partitions.values()),
-                "nobody holds what it has given away",
+                "no broker holds a replica that moved away",
             )
             writer.wait_for_more()
         assert writer.errors == []

@@ -20,9 +20,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 from tests.adapters.etcd_servers import etcd_members, etcd_program
 
-from qanat.app.cluster.note import read_note
-from qanat.app.cluster.plan import INTER_BROKER_OFFSET
-from qanat.app.cluster.up import _watch_etcd
+from qanat.app.cluster.cluster_plan import INTER_BROKER_OFFSET
+from qanat.app.cluster.local_cluster import _watch_etcd
+from qanat.app.cluster.pid_file import read_pid_file
 
 PATIENCE_S = 90.0
 
@@ -87,7 +87,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 class Writer:
-    """Writes until told to stop, and remembers what was acknowledged."""
+    """Writes until it is stopped, and stores what was acknowledged."""
 
     def __init__(self, bootstrap: str) -> None:
         self.acknowledged: list[bytes] = []
@@ -100,13 +100,13 @@ class Writer:
     def _write(self) -> None:
         number = 0
         while not self._is_over.is_set():
-            self._producer.produce("orders", b"%d" % number, b"%d" % number, on_delivery=self._told)
+            self._producer.produce("orders", b"%d" % number, b"%d" % number, on_delivery=self._delivered)
             number += 1
             self._producer.poll(0)
             time.sleep(0.002)
         assert self._producer.flush(PATIENCE_S) == 0
 
-    def _told(self, error: KafkaError | None, message: Message) -> None:
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self.acknowledged.append(message.value() or b"")
         else:
@@ -165,7 +165,7 @@ def test_a_cluster_loses_nothing_when_brokers_are_killed_restarted_and_emptied(c
     assert set(seen) >= set(writer.acknowledged)
 
 
-def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
     made = Cluster(tmp_path)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", made.port))
@@ -193,7 +193,7 @@ def test_no_broker_outlives_a_cluster_that_is_killed(tmp_path: Path) -> None:
     made = Cluster(tmp_path)
     words = ("cluster", "up", "--brokers", "1", "--port", str(made.port), "--http-port", "-1", "--detach")
     assert made.qanat(*words).returncode == 0
-    note = read_note(str(tmp_path / "data"))
+    note = read_pid_file(str(tmp_path / "data"))
     assert note is not None
     broker = Path(f"/proc/{note.brokers[0].pid}")
     twice = made.qanat(*words)
@@ -213,27 +213,27 @@ async def test_the_etcd_of_a_cluster_is_started_again_when_it_ends() -> None:
         watching = asyncio.create_task(_watch_etcd(member, 0.0))
         os.kill(killed, signal.SIGKILL)
         async with asyncio.timeout(PATIENCE_S):
-            while member.pid == killed:  # noqa: ASYNC110 - nobody tells
+            while member.pid == killed:  # noqa: ASYNC110 - there is no event
                 await asyncio.sleep(0.05)
         watching.cancel()
         member.wait()
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (("up", "--brokers", "0"), "write a number from 1 to 100"),
         (("up", "--port", "60000", "--http-port", "-1"), "broker 0 cannot have port 70000: ports go from 1 to 65535"),
         (("down",), "no cluster runs on data"),
         (("restart",), "qanat cluster up starts one"),
-        (("reassign", "orders", "--to", "1"), "'orders' is no partition: write topic:number"),
+        (("reassign", "orders", "--to", "1"), "'orders' is not a partition: write topic:number"),
         (("reassign", "orders:0", "--to", "1,x"), "write broker ids, separated by commas"),
         (("reassign", "--plan", "nowhere.json"), "No such file"),
     ],
 )
-def test_a_mistake_is_told_in_a_sentence(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+def test_a_mistake_is_one_sentence(tmp_path: Path, words: tuple[str, ...], expected: str) -> None:
     done = Cluster(tmp_path).qanat("cluster", *words)
 
     assert done.returncode in (1, 2)
-    assert told in done.stderr
+    assert expected in done.stderr
     assert "Traceback" not in done.stderr

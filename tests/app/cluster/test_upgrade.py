@@ -79,7 +79,7 @@ def test_brokers_of_an_older_version_are_replaced_one_by_one_under_a_running_cli
         assert sorted(seen) == sorted(writer.values()), "nothing is lost, and nothing is there twice"
 
 
-def test_the_data_of_an_older_cluster_is_taken_over_and_upgraded(tmp_path: Path) -> None:
+def test_the_data_of_an_older_cluster_is_read_and_upgraded(tmp_path: Path) -> None:
     with tarfile.open(OLDER_DATA) as older:
         older.extractall(tmp_path)
     with BrokerProcesses(tmp_path, settings=_FEW) as brokers:

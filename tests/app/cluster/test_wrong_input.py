@@ -1,4 +1,4 @@
-"""What an operator or a stranger gets wrong about a cluster of real brokers, and the one clear sentence for it."""
+"""Mistakes of operators and of unauthenticated clients on a cluster of real brokers, each with one clear sentence."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def test_a_second_broker_with_a_number_that_is_taken_does_not_start(tmp_path: Pa
             found = _start(tmp_path / "other", "--node-id", "0", *words)
             assert "has the node id 0: choose another one (--node-id), or stop that broker first" in _last_line(found)
             assert brokers.processes[0].poll() is None
-        codec_worker = BrokerProcesses(tmp_path / "codec_worker", 1)
-        codec_worker.folder.mkdir()
-        with codec_worker:
-            found = _start(codec_worker.folder, "--node-id", "0", "--data-dir", str(codec_worker.folder / "data"))
+        other = BrokerProcesses(tmp_path / "other", 1)
+        other.folder.mkdir()
+        with other:
+            found = _start(other.folder, "--node-id", "0", "--data-dir", str(other.folder / "data"))
             assert "data/broker-0" in _last_line(found)
 
 
@@ -75,7 +75,7 @@ def test_the_data_of_another_cluster_is_refused(tmp_path: Path) -> None:
     assert "belongs to cluster.id" in _last_line(found)
 
 
-def test_more_replicas_than_brokers_and_a_move_to_nobody_are_refused(tmp_path: Path) -> None:
+def test_more_replicas_than_brokers_and_a_move_to_no_broker_are_refused(tmp_path: Path) -> None:
     with BrokerProcesses(tmp_path) as brokers:
         created = brokers.command("topic", "create", "orders", "--replicas", "5")
         assert created.returncode == 1
@@ -91,7 +91,7 @@ def test_more_replicas_than_brokers_and_a_move_to_nobody_are_refused(tmp_path: P
         assert "there is no broker 9; there are 0, 1, 2" in drained.stderr
 
 
-def test_who_poses_as_a_replica_gets_nothing_and_moves_nothing(tmp_path: Path) -> None:
+def test_a_client_that_poses_as_a_replica_gets_nothing_and_moves_nothing(tmp_path: Path) -> None:
     with BrokerProcesses(tmp_path) as brokers:
         brokers.create("orders")
         leader = brokers.look("orders").topics["orders"].partitions[0].leader

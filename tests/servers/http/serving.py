@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from qanat.app.node.node import Node, NodeSettings
+from qanat.app.node.node import Node
+from qanat.app.settings.node_settings import NodeSettings
 from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.groups.settings import GroupSettings
 from qanat.security.settings import SecuritySettings

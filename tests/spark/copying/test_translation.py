@@ -1,4 +1,4 @@
-"""Old offsets and new ones."""
+"""Offset translation, and the ledger that stores it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qanat.model.ids import TopicPartition
-from qanat.spark.copying.ledger import RUNS_AT_ONCE, Copy, Ledger, copy_note, map_notes, start_note
-from qanat.spark.copying.tasks import stretches
+from qanat.spark.copying.copy_task import stretches
+from qanat.spark.copying.ledger import RUNS_AT_ONCE, Copy, Ledger, copy_entry, map_entries, start_entry
 from qanat.spark.copying.translation import PartitionMap, Run, moved
 
 COPY = Copy("b.orders", "id-2", "orders", ("paris",))
@@ -48,24 +48,24 @@ def test_a_map_that_is_read_twice_is_the_same() -> None:
     assert (known.rows, len(known), known.translate(6), known.translate(7)) == (8, 2, 6, 8)
 
 
-def test_a_ledger_is_what_its_notes_say() -> None:
+def test_a_ledger_is_the_sum_of_its_entries() -> None:
     runs = [Run(2 * number, number, 1) for number in range(2 * RUNS_AT_ONCE + 1)]
-    notes = [copy_note(COPY), *map_notes(COPY, 3, runs)]
+    notes = [copy_entry(COPY), *map_entries(COPY, 3, runs)]
     assert len(notes) == 4
     ledger = Ledger()
     for note in notes:
-        ledger.take(note)
+        ledger.apply(note)
 
     assert ledger.copies["b.orders", "id-2"] == COPY
     assert ledger.positions([COPY]) == {TopicPartition("orders", 3): 4 * RUNS_AT_ONCE + 1}
     assert ledger.map_of(COPY, 3).translate(2 * RUNS_AT_ONCE) == RUNS_AT_ONCE
 
 
-def test_what_is_said_of_a_topic_that_was_made_anew_does_not_count() -> None:
+def test_entries_of_a_topic_that_was_recreated_do_not_count() -> None:
     ledger = Ledger()
-    for note in (copy_note(COPY), *map_notes(COPY, 0, [Run(0, 0, 9)])):
-        ledger.take(note)
-    anew = Copy(COPY.topic, "id-3", COPY.source, COPY.way)
+    for note in (copy_entry(COPY), *map_entries(COPY, 0, [Run(0, 0, 9)])):
+        ledger.apply(note)
+    anew = Copy(COPY.topic, "id-3", COPY.source, COPY.route)
 
     assert ledger.positions([anew]) == {}
     assert ledger.map_of(anew, 0).rows == 0
@@ -73,9 +73,9 @@ def test_what_is_said_of_a_topic_that_was_made_anew_does_not_count() -> None:
 
 def test_a_copy_that_begins_later_knows_where() -> None:
     ledger = Ledger()
-    for note in (copy_note(COPY), start_note(COPY, 0, 70), start_note(COPY, 1, 40)):
-        ledger.take(note)
-    for note in map_notes(COPY, 1, [Run(44, 0, 2)]):
-        ledger.take(note)
+    for note in (copy_entry(COPY), start_entry(COPY, 0, 70), start_entry(COPY, 1, 40)):
+        ledger.apply(note)
+    for note in map_entries(COPY, 1, [Run(44, 0, 2)]):
+        ledger.apply(note)
 
     assert ledger.positions([COPY]) == {TopicPartition("orders", 0): 70, TopicPartition("orders", 1): 46}

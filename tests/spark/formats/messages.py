@@ -1,4 +1,4 @@
-"""A message of protobuf, described as `protoc` would describe it."""
+"""A protobuf message, described as by `protoc`."""
 
 from __future__ import annotations
 

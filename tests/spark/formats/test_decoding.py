@@ -71,30 +71,30 @@ def test_json_becomes_columns_of_every_type() -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (b"", "it is no JSON"),
-        (b"  ", "it is no JSON"),
-        (b"{", "it is no JSON"),
-        (b'{"id":1}{"id":2}', "it is no JSON"),
-        (b'{"id":1} {"id":2}', "it is no JSON"),
-        (b"[1]", "[1] is no object"),
-        (b'"text"', '"text" is no object'),
-        (b'{"id":"1"}', 'field id: "1" is no bigint'),
-        (b'{"id":1.5}', "field id: 1.5 is no bigint"),
-        (b'{"id":true}', "field id: true is no bigint"),
+        (b"", "it is not JSON"),
+        (b"  ", "it is not JSON"),
+        (b"{", "it is not JSON"),
+        (b'{"id":1}{"id":2}', "it is not JSON"),
+        (b'{"id":1} {"id":2}', "it is not JSON"),
+        (b"[1]", "[1] is not of type object"),
+        (b'"text"', '"text" is not of type object'),
+        (b'{"id":"1"}', 'field id: "1" is not of type bigint'),
+        (b'{"id":1.5}', "field id: 1.5 is not of type bigint"),
+        (b'{"id":true}', "field id: true is not of type bigint"),
         (b'{"id":9223372036854775808}', "too large for int64"),
         (b'{"to":{"zip":2147483648}}', "field to.zip: 2147483648 is too large"),
-        (b'{"to":[]}', "field to: [] is no object"),
-        (b'{"tags":"a"}', 'field tags: "a" is no array'),
-        (b'{"ok":1}', "field ok: 1 is no boolean"),
-        (b'{"at":"yesterday"}', 'field at: "yesterday" is no timestamp'),
-        (b'{"day":"2026-02-30"}', "is no date"),
-        (b'{"amount":"x"}', 'field amount: "x" is no double'),
-        (b'{"name":"\xff"}', "it is no UTF-8"),
-        (b'{"unknown":"\xff"}', "it is no UTF-8"),
-        (b"\x00\x00\x00\x00\x07{}", "it is no JSON"),
-        (b"[" * 100_000, "it is no JSON"),
-        (b'{"at":1750003200000}', "field at: 1750003200000 is no timestamp"),
-        (b'{"at":-99999999999999999999}', "is no timestamp"),
+        (b'{"to":[]}', "field to: [] is not of type object"),
+        (b'{"tags":"a"}', 'field tags: "a" is not of type array'),
+        (b'{"ok":1}', "field ok: 1 is not of type boolean"),
+        (b'{"at":"yesterday"}', 'field at: "yesterday" is not of type timestamp'),
+        (b'{"day":"2026-02-30"}', "is not of type date"),
+        (b'{"amount":"x"}', 'field amount: "x" is not of type double'),
+        (b'{"name":"\xff"}', "it is not UTF-8"),
+        (b'{"unknown":"\xff"}', "it is not UTF-8"),
+        (b"\x00\x00\x00\x00\x07{}", "it is not JSON"),
+        (b"[" * 100_000, "it is not JSON"),
+        (b'{"at":1750003200000}', "field at: 1750003200000 is not of type timestamp"),
+        (b'{"at":-99999999999999999999}', "is not of type timestamp"),
     ],
 )
 def test_one_misfit_among_many_is_found_and_the_others_are_read(value: bytes, reason: str) -> None:
@@ -177,12 +177,12 @@ def test_lines_of_csv_become_columns() -> None:
         (b"1,a", "it has 2 fields where the schema has 4"),
         (b"1,a,2,true,9", "it has 5 fields"),
         (b"", "it has 0 fields"),
-        (b"x,a,2,true", 'field id: "x" is no int'),
-        (b"0x10,a,2,true", "is no int"),
+        (b"x,a,2,true", 'field id: "x" is not of type int'),
+        (b"0x10,a,2,true", "is not of type int"),
         (b"99999999999,a,2,true", "too large"),
-        (b'1,"a,2,true', "it is no line of CSV"),
-        (b"1,a,2,true\n2,b,2,true", "it is no line of CSV"),
-        (b"1,a,2,yes", 'field ok: "yes" is no boolean'),
+        (b'1,"a,2,true', "it is not a line of CSV"),
+        (b"1,a,2,true\n2,b,2,true", "it is not a line of CSV"),
+        (b"1,a,2,yes", 'field ok: "yes" is not of type boolean'),
     ],
 )
 def test_a_line_that_does_not_fit_is_found(line: bytes, reason: str) -> None:
@@ -243,23 +243,23 @@ def test_avro_becomes_columns_with_a_registrys_prefix_and_without() -> None:
     assert "1 bytes are left over" in found.misfits[3]
     other = decode(framed, [b"\0\0\0\0\7" + value, value], kind)
     assert other.column[0].as_py() == found.column[0].as_py()
-    assert "no prefix of a schema registry" in other.misfits[1] or "it is no Avro" in other.misfits[1]
+    assert "no prefix of a schema registry" in other.misfits[1] or "it is not Avro" in other.misfits[1]
 
 
 @pytest.mark.parametrize(
-    ("schema", "told"),
+    ("schema", "expected"),
     [
-        ("not json", "is no JSON"),
-        ('{"type":"recrd"}', "is no schema of Avro"),
+        ("not json", "is not JSON"),
+        ('{"type":"recrd"}', "is not an Avro schema"),
         ('["int","string"]', "union of 2 types"),
         ('{"type":"record","name":"A","fields":[{"name":"a","type":["null","A"]}]}', "contains itself"),
         ('{"type":"int","logicalType":"time-millis"}', "time-millis"),
     ],
 )
-def test_a_schema_of_avro_without_columns_is_refused(schema: str, told: str) -> None:
+def test_a_schema_of_avro_without_columns_is_refused(schema: str, expected: str) -> None:
     from qanat.spark.formats.avro_values import avro_type
 
-    with pytest.raises(SchemaError, match=told):
+    with pytest.raises(SchemaError, match=expected):
         avro_type(schema)
 
 
@@ -289,7 +289,7 @@ def test_protobuf_becomes_columns_with_a_registrys_prefix_and_without() -> None:
     }
     assert found.column[1].as_py()["id"] == 0
     assert (found.column[1].as_py()["to"], found.column[2].as_py()) == (None, None)
-    assert f"it is no {MESSAGE}" in found.misfits[3]
+    assert f"it is not a {MESSAGE}" in found.misfits[3]
     prefixes = [b"\0\0\0\0\7\0", b"\0\0\0\0\7\2\0", b"\0\0\0\0\7\4\2\0"]
     assert [row["id"] for row in decode(framed, [one + content for one in prefixes], kind).column.to_pylist()] == [
         7
@@ -297,7 +297,7 @@ def test_protobuf_becomes_columns_with_a_registrys_prefix_and_without() -> None:
 
 
 @pytest.mark.parametrize(
-    ("descriptor", "message", "told"),
+    ("descriptor", "message", "expected"),
     [
         (b"\xff", MESSAGE, "protobufDescriptorFile cannot be used"),
         (descriptor_set(), "shop.Ordr", "did you mean shop.Order"),
@@ -305,8 +305,8 @@ def test_protobuf_becomes_columns_with_a_registrys_prefix_and_without() -> None:
         (descriptor_set(), "shop.Tree", "contains itself"),
     ],
 )
-def test_a_descriptor_that_does_not_help_is_refused(descriptor: bytes, message: str, told: str) -> None:
+def test_a_descriptor_that_does_not_help_is_refused(descriptor: bytes, message: str, expected: str) -> None:
     from qanat.spark.formats.protobuf_values import protobuf_type
 
-    with pytest.raises(SchemaError, match=told):
+    with pytest.raises(SchemaError, match=expected):
         protobuf_type(descriptor, message)

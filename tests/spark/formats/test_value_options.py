@@ -1,4 +1,4 @@
-"""Options about values that cannot be meant."""
+"""Wrong options of typed values."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from qanat.spark.schemas import arrow_schema, source_schema
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         ({"valueFormat": "jsn", "valueSchema": "id int"}, "valueFormat is 'jsn', but must be one of json, avro"),
         ({"valueFormat": "json"}, "valueFormat=json needs option valueSchema"),
-        ({"valueFormat": "json", "valueSchema": '{"type":"strct"}'}, "no schema of Spark as JSON"),
-        ({"valueFormat": "json", "valueSchema": "id bigglint"}, "bigglint is no type of Spark; did you mean bigint"),
-        ({"valueFormat": "json", "valueSchema": "id int, `id` string"}, "column id is there twice"),
-        ({"valueFormat": "json", "valueSchema": "id int, tags array<strng>"}, "strng is no type of Spark"),
+        ({"valueFormat": "json", "valueSchema": '{"type":"strct"}'}, "not a Spark schema in JSON"),
+        ({"valueFormat": "json", "valueSchema": "id bigglint"}, "bigglint is not a Spark type; did you mean bigint"),
+        ({"valueFormat": "json", "valueSchema": "id int, `id` string"}, "column id is named twice"),
+        ({"valueFormat": "json", "valueSchema": "id int, tags array<strng>"}, "strng is not a Spark type"),
         ({"valueFormat": "json", "valueSchema": "id, name string"}, "column id has no type"),
-        ({"valueFormat": "json", "valueSchema": "id int name string)"}, "[)] stands where a comma"),
-        ({"valueFormat": "json", "valueSchema": "id map<string>"}, "map needs , where > stands"),
+        ({"valueFormat": "json", "valueSchema": "id int name string)"}, "expected a comma or the end instead of [)]"),
+        ({"valueFormat": "json", "valueSchema": "id map<string>"}, "map needs , instead of >"),
         ({"valueFormat": "json", "valueSchema": "id int,"}, "a column's name is missing at its end"),
-        ({"valueFormat": "avro", "valueSchema": "id int"}, "is no JSON, which Avro's schemas are"),
+        ({"valueFormat": "avro", "valueSchema": "id int"}, "is not JSON, as Avro schemas are"),
         ({"valueFormat": "protobuf"}, "needs options protobufDescriptorFile and protobufMessage"),
         ({"valueSchema": "id int"}, "option valueSchema needs option valueFormat"),
         ({"mode": "FAILFAST"}, "option mode needs option valueFormat"),
@@ -33,8 +33,8 @@ from qanat.spark.schemas import arrow_schema, source_schema
         ({"valueFormat": "json", "valueSchema": "id int", "mode": "STRICT"}, "mode is 'STRICT', but must be one of"),
     ],
 )
-def test_what_is_wrong_is_told(options: dict[str, str], told: str) -> None:
-    with pytest.raises(QanatError, match=told):
+def test_wrong_options_are_errors(options: dict[str, str], expected: str) -> None:
+    with pytest.raises(QanatError, match=expected):
         source_schema(options)
 
 

@@ -1,4 +1,4 @@
-"""A lake without Spark: commits, files, what a crash leaves behind."""
+"""A lake without Spark: commits, files, recovery after a crash."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def offsets(lake: Lake) -> list[int]:
 
 
 def test_files_lie_by_topic_date_and_hour_and_anybody_can_read_them(tmp_path: Path) -> None:
-    lake = Lake.made(str(tmp_path / "lake"), "cluster")
+    lake = Lake.open_or_create(str(tmp_path / "lake"), "cluster")
     put(lake, rows(0, [START_MS, START_MS + 1, START_MS + HOUR_MS]))
 
     assert sorted(lake.contents.files) == [
@@ -68,7 +68,7 @@ def test_files_lie_by_topic_date_and_hour_and_anybody_can_read_them(tmp_path: Pa
 
 
 def test_rows_before_the_position_are_left_out(tmp_path: Path) -> None:
-    lake = Lake.made(str(tmp_path), "cluster")
+    lake = Lake.open_or_create(str(tmp_path), "cluster")
     put(lake, rows(0, [START_MS] * 5))
     put(lake, rows(3, [START_MS] * 5))
 
@@ -85,7 +85,7 @@ def test_a_task_that_is_repeated_writes_the_same_files(tmp_path: Path) -> None:
 
 
 def test_times_that_jump_about_cost_files_and_lose_nothing(tmp_path: Path) -> None:
-    lake = Lake.made(str(tmp_path), "cluster")
+    lake = Lake.open_or_create(str(tmp_path), "cluster")
     hours = OPEN_FILES + 5
     times = [START_MS + number % hours * HOUR_MS for number in range(3 * hours)]
     files = list(
@@ -109,13 +109,13 @@ def test_a_task_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert Folder(str(tmp_path)).names() == []
 
 
-def test_what_no_commit_names_is_removed_by_the_next_writer(tmp_path: Path) -> None:
-    lake = Lake.made(str(tmp_path), "cluster")
+def test_files_that_no_commit_names_are_deleted_by_the_next_writer(tmp_path: Path) -> None:
+    lake = Lake.open_or_create(str(tmp_path), "cluster")
     lake.begin_writing()
     put(lake, rows(0, [START_MS]))
     list(write_rows([rows(1, [START_MS])], lake.folder, {}))
 
-    again = Lake.made(str(tmp_path), "cluster")
+    again = Lake.open_or_create(str(tmp_path), "cluster")
     again.begin_writing()
 
     assert again.contents.files == lake.contents.files
@@ -125,67 +125,67 @@ def test_what_no_commit_names_is_removed_by_the_next_writer(tmp_path: Path) -> N
 
 
 def test_of_two_writers_one_is_refused(tmp_path: Path) -> None:
-    one, other = Lake.made(str(tmp_path), "cluster"), Lake.made(str(tmp_path), "cluster")
+    one, other = Lake.open_or_create(str(tmp_path), "cluster"), Lake.open_or_create(str(tmp_path), "cluster")
     put(one, rows(0, [START_MS]))
 
-    with pytest.raises(LakeError, match="somebody else is archiving into"):
+    with pytest.raises(LakeError, match="another archive writes into"):
         put(other, rows(0, [START_MS]))
 
 
-def test_what_is_no_lake_or_anothers_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(LakeError, match="is no lake: nothing is there"):
-        Lake.opened(str(tmp_path / "nowhere"))
+def test_a_folder_that_is_not_a_lake_or_of_another_cluster_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LakeError, match="is not a lake: it is empty"):
+        Lake.open_existing(str(tmp_path / "nowhere"))
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(LakeError, match=r"is no lake: it has no _qanat/lake\.json"):
-        Lake.opened(str(tmp_path))
-    with pytest.raises(LakeError, match="holds something that is no lake"):
-        Lake.made(str(tmp_path), "cluster")
+    with pytest.raises(LakeError, match=r"is not a lake: it has no _qanat/lake\.json"):
+        Lake.open_existing(str(tmp_path))
+    with pytest.raises(LakeError, match="is not empty and not a lake"):
+        Lake.open_or_create(str(tmp_path), "cluster")
     with pytest.raises(FolderError, match="is a file"):
-        Lake.made(str(tmp_path / "notes.txt"), "cluster")
-    Lake.made(str(tmp_path / "lake"), "paris")
+        Lake.open_or_create(str(tmp_path / "notes.txt"), "cluster")
+    Lake.open_or_create(str(tmp_path / "lake"), "paris")
     with pytest.raises(LakeError, match="is the lake of cluster paris, and this is cluster oslo"):
-        Lake.made(str(tmp_path / "lake"), "oslo")
+        Lake.open_or_create(str(tmp_path / "lake"), "oslo")
     (tmp_path / "lake/_qanat/lake.json").write_text('{"id": "x", "cluster": "paris", "created_at": 0, "version": 9}')
     with pytest.raises(LakeError, match="a lake of format qanat-archive 9"):
-        Lake.opened(str(tmp_path / "lake"))
+        Lake.open_existing(str(tmp_path / "lake"))
 
 
 def test_a_commit_that_is_missing_is_noticed(tmp_path: Path) -> None:
-    lake = Lake.made(str(tmp_path), "cluster")
+    lake = Lake.open_or_create(str(tmp_path), "cluster")
     for number in range(3):
         put(lake, rows(number, [START_MS]))
     (tmp_path / "_qanat/commits/0000000001.json").unlink()
 
     with pytest.raises(LakeError, match="is damaged: commit 1 is not in"):
-        Lake.opened(str(tmp_path))
+        Lake.open_existing(str(tmp_path))
 
 
 def test_sums_save_reading_and_say_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lakes, "SUM_EVERY", 4)
-    lake = Lake.made(str(tmp_path), "cluster")
+    lake = Lake.open_or_create(str(tmp_path), "cluster")
     for number in range(18):
         put(lake, rows(number, [START_MS]))
     for path in (tmp_path / "_qanat/commits").glob("*.json"):
         if int(path.stem) < 16:
             path.unlink()
 
-    assert Lake.opened(str(tmp_path)).contents == lake.contents
+    assert Lake.open_existing(str(tmp_path)).contents == lake.contents
     assert len(list((tmp_path / "_qanat/sums").iterdir())) == 2
 
 
-def test_where_a_partition_begins_is_kept_until_records_come(tmp_path: Path) -> None:
-    lake = Lake.made(str(tmp_path), "cluster")
+def test_the_start_of_a_partition_is_stored_until_it_has_records(tmp_path: Path) -> None:
+    lake = Lake.open_or_create(str(tmp_path), "cluster")
     lake.commit(lake.next_commit("state", start={"orders": {"0": 5, "1": 7}}))
     put(lake, rows(5, [START_MS] * 2))
 
-    assert Lake.opened(str(tmp_path)).contents.offsets == {
+    assert Lake.open_existing(str(tmp_path)).contents.offsets == {
         TopicPartition("orders", 0): 7,
         TopicPartition("orders", 1): 7,
     }
 
 
 def test_small_files_become_one(tmp_path: Path) -> None:
-    lake = Lake.made(str(tmp_path), "cluster")
+    lake = Lake.open_or_create(str(tmp_path), "cluster")
     for number in range(MERGED_FROM):
         merge_small(lake, put(lake, rows(10 * number, [START_MS] * 10)))
         put(lake, rows(number, [START_MS], partition=1))
@@ -195,11 +195,11 @@ def test_small_files_become_one(tmp_path: Path) -> None:
     assert [(one.first, one.last, one.rows) for one in of_first] == [(0, 10 * MERGED_FROM - 1, 10 * MERGED_FROM)]
     on_disk = [name for name in lake.folder.names() if name.startswith("topic=")]
     assert on_disk == sorted(lake.contents.files)
-    assert Lake.opened(str(tmp_path)).contents == lake.contents
+    assert Lake.open_existing(str(tmp_path)).contents == lake.contents
 
 
 def test_the_state_of_a_moment_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake = Lake.made(str(tmp_path), "cluster")
+    lake = Lake.open_or_create(str(tmp_path), "cluster")
     for moment in (100, 200, 300, 400):
         monkeypatch.setattr(lakes, "_now_ms", lambda moment=moment: moment)
         lake.commit(lake.next_commit("state", {"orders": TopicState("id", moment // 100)}, {}))
@@ -210,4 +210,4 @@ def test_the_state_of_a_moment_is_found(tmp_path: Path, monkeypatch: pytest.Monk
         return found.topics["orders"].partitions
 
     assert [partitions(moment) for moment in (50, 100, 299, 300, 999, None)] == [1, 1, 2, 3, 4, 4]
-    assert Lake.made(str(tmp_path / "empty"), "cluster").state_at(5) is None
+    assert Lake.open_or_create(str(tmp_path / "empty"), "cluster").state_at(5) is None

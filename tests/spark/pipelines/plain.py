@@ -1,4 +1,4 @@
-"""What the pipeline `metrics` must find, computed plainly from the records of its input topic: no Spark, no windows."""
+"""The expected output of the pipeline `metrics`, computed from the records of its input topic without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`archive` and `replay` with a real Spark and a real broker: each record once, back with all that it was."""
+"""`archive` and `replay` with a real Spark and a real broker: each record is restored once and unchanged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tests.spark.conftest import QUIET
 
 from qanat.model.errors import QanatError
 from qanat.spark.lake.lake import Lake
-from qanat.spark.pipelines.bundled.catalogue import How, named
+from qanat.spark.pipelines.bundled.catalogue import named
+from qanat.spark.pipelines.pipeline import RunOptions
 from qanat.spark.pipelines.progress import Tally
 from qanat.spark.pipelines.query_watch import Stop, watch
 from qanat.testing import EmbeddedBroker
@@ -40,8 +41,11 @@ def run(spark: SparkSession, broker: EmbeddedBroker) -> Run:
 
     def run(pipeline: str, **settings: str) -> list[str]:
         lines: list[str] = []
-        how = How(broker.bootstrap_servers, is_available_now=True, tell=lines.append)
-        watch(named(pipeline).launch(spark, {key.rstrip("_"): value for key, value in settings.items()}, how), Stop())
+        run_options = RunOptions(broker.bootstrap_servers, is_available_now=True, print_line=lines.append)
+        watch(
+            named(pipeline).launch(spark, {key.rstrip("_"): value for key, value in settings.items()}, run_options),
+            Stop(),
+        )
         return lines
 
     return run
@@ -94,10 +98,10 @@ def settings_of(broker: EmbeddedBroker, topic: str) -> dict[str, str]:
 
 
 def failing(run: Run, pipeline: str, **settings: str) -> str:
-    with pytest.raises(QanatError) as told:
+    with pytest.raises(QanatError) as raised:
         run(pipeline, **settings)
-    assert "\n" not in str(told.value)
-    return str(told.value)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
 
 
 def test_a_backup_is_restored_with_all_that_it_was(
@@ -114,7 +118,7 @@ def test_a_backup_is_restored_with_all_that_it_was(
     commit(broker, "billing", topic, {0: 150})
     run("archive", topics=topic, lake=lake)
 
-    found = Lake.opened(lake)
+    found = Lake.open_existing(lake)
     assert sum(one.rows for one in found.contents.files.values()) == 900
     assert found.contents.topics[topic].settings == settings
     assert found.contents.groups["billing"] == {topic: {"0": 150, "1": 30}}
@@ -161,9 +165,9 @@ def test_a_point_in_time_is_restored_and_a_difference_is_found(
     with pytest.raises(QanatError, match="in 1 place"):
         run("replay", until=until, from_=since, **place)
     assert "not empty, and not written by this replay" in failing(run, "replay", lake=lake)
-    assert "is no lake" in failing(run, "replay", lake=str(tmp_path))
+    assert "is not a lake" in failing(run, "replay", lake=str(tmp_path))
     assert "there is no topic" in failing(run, "archive", lake=lake, topics=f"{topic}-gone")
-    assert "no topic fits pattern zzz" in failing(run, "archive", lake=lake, pattern="zzz")
+    assert "no topic matches pattern zzz" in failing(run, "archive", lake=lake, pattern="zzz")
 
 
 def test_an_archive_that_is_stopped_goes_on(
@@ -174,10 +178,10 @@ def test_an_archive_that_is_stopped_goes_on(
 
     def look(tallies: list[Tally]) -> None:
         if tallies[0].batches >= 1:
-            stop.ask()
+            stop.request()
 
     given = {"topics": topic, "lake": lake, "enough": "10", "limit_bytes": "2k", "state_every": "1 second"}
-    (tally,) = watch(named("archive").launch(spark, given, How(broker.bootstrap_servers)), stop, look)
+    (tally,) = watch(named("archive").launch(spark, given, RunOptions(broker.bootstrap_servers)), stop, look)
     assert 0 < tally.written == tally.rows <= 100
     assert tally.watermark is not None
     assert tally.watermark > "2026-01-01T12"
@@ -220,15 +224,15 @@ def test_an_archive_that_is_killed_has_each_record_once(
     process.wait(60)
     assert process.stderr is not None
     process.stderr.close()
-    # What a task had written when it was killed, and nobody committed.
+    # Files of a killed task, which no commit names.
     stray = lake / "topic=orders/date=2026-01-01/hour=12/00001-00000000000000000999.parquet"
     stray.write_bytes(b"half a file")
-    committed_rows = sum(one.rows for one in Lake.opened(str(lake)).contents.files.values())
+    committed_rows = sum(one.rows for one in Lake.open_existing(str(lake)).contents.files.values())
     assert 0 < committed_rows < 2000
 
-    how = How(alone.bootstrap_servers, is_available_now=True)
-    (tally,) = watch(named("archive").launch(spark, {"topics": "orders", "lake": str(lake)}, how), Stop())
+    run_options = RunOptions(alone.bootstrap_servers, is_available_now=True)
+    (tally,) = watch(named("archive").launch(spark, {"topics": "orders", "lake": str(lake)}, run_options), Stop())
 
     assert tally.written == 2000 - committed_rows
     assert rows_of(spark, str(lake)) == [(one[0], *one[1:3]) for one in contents(alone, "orders")]
-    assert sum(Lake.opened(str(lake)).contents.offsets.values()) == 2000
+    assert sum(Lake.open_existing(str(lake)).contents.offsets.values()) == 2000

@@ -1,13 +1,14 @@
-"""Pipelines as they are written, and what is said when they are written wrongly."""
+"""Pipelines in YAML, and the errors of wrong ones."""
 
 from __future__ import annotations
 
 import pytest
 
-from qanat.spark.pipelines.bundled.catalogue import MODULES, declared, every, named
+from qanat.spark.pipelines.bundled.catalogue import MODULES, every, named
 from qanat.spark.pipelines.decoding import decode
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.ordering import check_names, stages
+from qanat.spark.pipelines.yaml_pipelines import yaml_pipeline
 
 GOOD = """\
 name: orders
@@ -34,32 +35,32 @@ sinks:
 
 def test_a_pipeline_is_decoded_with_its_settings() -> None:
     plain = decode(GOOD, "mine.yaml")
-    told = decode(GOOD, "mine.yaml", {"input": "others", "limit": "500"})
+    changed = decode(GOOD, "mine.yaml", {"input": "others", "limit": "500"})
 
     assert (plain.sources["raw"].topic, plain.sources["raw"].limit) == ("orders", None)
-    assert (told.sources["raw"].topic, told.sources["raw"].limit) == ("others", 500)
+    assert (changed.sources["raw"].topic, changed.sources["raw"].limit) == ("others", 500)
     assert (plain.sinks["out"].kind, plain.sinks["out"].delivery) == ("topic", "exactly-once")
 
 
 @pytest.mark.parametrize(
     ("wrong", "right", "message"),
     [
-        ("    every: 10", "    evry: 10", r"yaml line 19: sinks.out.evry: there is no such key; did you mean every"),
-        ("sinks:", "sink:", r"mine.yaml line 14: sink: there is no such key; did you mean sinks\?"),
+        ("    every: 10", "    evry: 10", r"yaml line 19: sinks.out.evry: unknown key; did you mean every"),
+        ("sinks:", "sink:", r"mine.yaml line 14: sink: unknown key; did you mean sinks\?"),
         ("partitions: 3", "partitions: many", r"line 18: sinks.out.partitions: expected int"),
         ("partitions: 3", "partitions: 0", r"line 18: sinks.out.partitions: a number above 0"),
         ("10 seconds", "soon", r"line 19: sinks.out.every: 'soon' is not a duration such as"),
         ("${input}", "${inptu}", r"line 8: sources.raw.topic: there is no setting inptu; did you mean input\?"),
-        ("    topic: ${input}\n", "", r"line 7: sources.raw: one of topic, topics and pattern"),
-        ("amount double", "amount dubble", r"sources.raw.schema: dubble is no type of Spark; did you mean double"),
+        ("    topic: ${input}\n", "", r"line 7: sources.raw: exactly one of topic, topics and pattern"),
+        ("amount double", "amount dubble", r"sources.raw.schema: dubble is not a Spark type; did you mean double"),
         ("    from: big\n", "", r"line 15: sinks.out: from is missing"),
         ("    sql:", "    from: raw\n    sql:", r"line 12: steps.big: sql stands alone"),
         ("name: orders", "name: Orders!", r"line 1: name: a pipeline needs a name"),
-        ("  raw:", "  Raw-data:", r"line 7: sources.Raw-data: names have small letters"),
+        ("  raw:", "  Raw-data:", r"line 7: sources.Raw-data: names have lower-case letters"),
         ("    partitions: 3", "    delivery: at-most-once", r"here; did you mean at-least-once"),
         ("    partitions: 3", "    files: 3", r"line 15: sinks.out: partition_by and files are for parquet"),
         ("    partitions: 3", "    topic: again", r"line 18: sinks.out.topic is given twice"),
-        ("name: orders", "name: [orders", r"mine.yaml line \d+ is no YAML"),
+        ("name: orders", "name: [orders", r"mine.yaml line \d+ is not YAML"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_with_its_line(wrong: str, right: str, message: str) -> None:
@@ -73,7 +74,7 @@ def test_windows_are_looked_at_as_well() -> None:
     windows = "  rolled:\n    from: raw\n    windows: {column: t, sizes: {1m: 1 minit}, compute: {n: count(*)}}\nsinks:"
     with pytest.raises(PipelineError, match=r"line 16: steps.rolled.windows.sizes.1m: '1 minit' is not a duration"):
         decode(text.replace("sinks:", windows), "mine.yaml")
-    with pytest.raises(PipelineError, match=r"steps.rolled.windows.compte: there is no such key; did you mean compute"):
+    with pytest.raises(PipelineError, match=r"steps.rolled.windows.compte: unknown key; did you mean compute"):
         decode(text.replace("sinks:", windows.replace("compute", "compte")), "mine.yaml")
 
 
@@ -87,7 +88,7 @@ def test_tables_that_do_not_exist_are_named() -> None:
         check_names(decode(GOOD.replace("from: big", "from: bag"), "mine.yaml"))
 
 
-def test_who_reads_a_topic_waits_for_those_who_write_it() -> None:
+def test_a_sink_that_reads_a_topic_waits_for_those_that_write_it() -> None:
     text = GOOD.replace("sources:", "sources:\n  again: {topic: orders.big}")
     text += "  copy: {from: again, parquet: /tmp/lake}\n"
 
@@ -99,7 +100,7 @@ def test_a_circle_has_no_end_and_is_refused() -> None:
     text = GOOD.replace("topic: orders.big", "topic: second").replace(
         "sources:", "sources:\n  again: {topic: second}"
     ) + "  back: {from: again, topic: orders}\n"  # fmt: skip
-    with pytest.raises(PipelineError, match="sinks out, back read what each other writes"):
+    with pytest.raises(PipelineError, match="sinks out, back read each other's topics"):
         stages(decode(text, "mine.yaml"))
 
 
@@ -107,10 +108,10 @@ NEEDED = {
     "archive": {"topics": "orders"},
     "mirror": {"topics": "orders", "to": "127.0.0.1:9192"},
 }
-"""Settings without which a pipeline has nothing to do."""
+"""Required settings of pipelines."""
 
 
-def test_every_ready_made_pipeline_is_known_by_its_own_name() -> None:
+def test_every_bundled_pipeline_is_known_by_its_own_name() -> None:
     assert [one.name for one in every()] == list(MODULES)
     for one in every():
         if one.name != "replay":  # It looks for its lake at once.
@@ -127,4 +128,4 @@ def test_a_pipeline_that_is_not_there_names_the_nearest() -> None:
 
 def test_a_declared_pipeline_checks_settings_before_spark_is_there() -> None:
     with pytest.raises(PipelineError, match="expected int"):
-        declared(GOOD, "mine.yaml").check({"limit": "few"})
+        yaml_pipeline(GOOD, "mine.yaml").check({"limit": "few"})

@@ -1,4 +1,4 @@
-"""The pipeline `metrics` through a real Spark: what comes out is what a plain computation finds in the same input."""
+"""The pipeline `metrics` through a real Spark: its output equals that of a plain computation on the same input."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from demo.fleet import MINUTE_MS, Sent, Truth, measure
 from tests.spark.conftest import QUIET
 from tests.spark.pipelines.plain import SIZES, Window, closed, expected
 
-from qanat.spark.pipelines.bundled.catalogue import How, named
+from qanat.spark.pipelines.bundled.catalogue import named
+from qanat.spark.pipelines.pipeline import RunOptions
 from qanat.spark.pipelines.query_watch import Stop, watch
 from qanat.testing import EmbeddedBroker
 
@@ -45,7 +46,7 @@ ODD = [
     said(id="just late", time=START_MS - 10 * MINUTE_MS - 1), said(id="just ahead", time=START_MS + MINUTE_MS + 1),
     said(id="whole", value=7), said(id="whole", value=7), said(id="Ümläut ☃", metric="größe"),
 ]  # fmt: skip
-"""What arrives at the very start besides the fleet's measurements."""
+"""Records at the start besides the fleet's measurements."""
 
 
 def send(broker: EmbeddedBroker, topic: str, records: Iterator[Sent] | list[Sent]) -> None:
@@ -64,8 +65,8 @@ class Run:
     def __call__(self, **settings: str) -> dict[str, Tally]:
         given = {"input": self.topic, "dead": f"{self.topic}-dead", "output": f"{self.topic}-rollup", **settings}
         given["lake"] = str(self.folder / "lake")
-        how = How(self.broker.bootstrap_servers, str(self.folder / "checkpoint"), is_available_now=True)
-        done = watch(named("metrics").launch(self.spark, given, how), Stop())
+        run_options = RunOptions(self.broker.bootstrap_servers, str(self.folder / "checkpoint"), is_available_now=True)
+        done = watch(named("metrics").launch(self.spark, given, run_options), Stop())
         return {tally.query: tally for tally in done}
 
     def rollups(self) -> dict[Window, dict[str, float]]:
@@ -96,7 +97,7 @@ def run(spark: SparkSession, broker: EmbeddedBroker, topic: str, tmp_path: Path)
 
 
 def test_the_output_is_what_a_plain_computation_finds(run: Run, broker: EmbeddedBroker) -> None:
-    """Late, doubled and broken records included, in two runs of which the second goes on where the first ended."""
+    """Late, doubled and broken records included, in two runs, the second of which continues where the first ended."""
     records = [Sent(b"odd", value, START_MS) for value in ODD]
     records += measure(START_MS, MINUTES, Truth())
     half = len(records) // 2
@@ -138,7 +139,7 @@ def test_the_output_is_what_a_plain_computation_finds(run: Run, broker: Embedded
     assert tallies[1].lag == 0
 
 
-def test_what_the_watermark_leaves_out_is_counted(run: Run, broker: EmbeddedBroker) -> None:
+def test_rows_that_the_watermark_drops_are_counted(run: Run, broker: EmbeddedBroker) -> None:
     """A partition that is read an hour behind the others: on time by its own log, too late for Spark."""
 
     def one(name: str, minute: int) -> Sent:

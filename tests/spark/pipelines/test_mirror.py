@@ -1,4 +1,4 @@
-"""`mirror` between two real brokers: each record once, settings and groups followed, nothing goes round."""
+"""`mirror` between two real brokers: each record once, settings and groups followed, no loops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tests.spark.conftest import QUIET
 from tests.spark.pipelines.test_archive import commit, committed, contents, next_record, send, settings_of
 
 from qanat.model.errors import QanatError
-from qanat.spark.pipelines.bundled.catalogue import How, named
+from qanat.spark.pipelines.bundled.catalogue import named
+from qanat.spark.pipelines.pipeline import RunOptions
 from qanat.spark.pipelines.query_watch import Stop, watch
 from qanat.testing import EmbeddedBroker
 
@@ -40,9 +41,9 @@ def paris() -> Iterator[EmbeddedBroker]:
 
 
 def mirror(spark: SparkSession, source: EmbeddedBroker, target: EmbeddedBroker, **settings: str) -> int:
-    how = How(source.bootstrap_servers, is_available_now=True)
+    run_options = RunOptions(source.bootstrap_servers, is_available_now=True)
     given = {"to": target.bootstrap_servers, **settings}
-    (tally,) = watch(named("mirror").launch(spark, given, how), Stop())
+    (tally,) = watch(named("mirror").launch(spark, given, run_options), Stop())
     return tally.written
 
 
@@ -82,31 +83,33 @@ def test_a_mirror_shows_all_that_is_at_the_source(
     # Back again would be a loop; on under another name, it is one still.
     with pytest.raises(QanatError, match="topic orders came from the target by a mirror"):
         mirror(spark, oslo, paris, topics="orders")
-    with pytest.raises(QanatError, match=r"everything that fits pattern \.\* came from the target"):
+    with pytest.raises(QanatError, match=r"all topics of pattern \.\* came from the target"):
         mirror(spark, oslo, paris, pattern=".*", prefix="oslo.")
     assert paris.topics() == ["orders"]
 
 
-def test_what_cannot_be_mirrored_is_said(spark: SparkSession, paris: EmbeddedBroker, oslo: EmbeddedBroker) -> None:
+def test_topics_that_cannot_be_mirrored_are_refused(
+    spark: SparkSession, paris: EmbeddedBroker, oslo: EmbeddedBroker
+) -> None:
     for broker in (paris, oslo):
         broker.create_topic("orders", partitions=1)
         send(broker, "orders", range(3), 1)
 
-    with pytest.raises(QanatError, match="topic orders is at the target already, with 3 records"):
+    with pytest.raises(QanatError, match="topic orders exists at the target, with 3 records"):
         mirror(spark, paris, oslo, topics="orders")
     with pytest.raises(QanatError, match="would be copied into itself: give a prefix"):
         mirror(spark, paris, paris, topics="orders")
     with pytest.raises(QanatError, match="there is no topic ordres; did you mean orders"):
         mirror(spark, paris, oslo, topics="ordres")
-    with pytest.raises(QanatError, match="__consumer_offsets is kept by brokers"):
+    with pytest.raises(QanatError, match="__consumer_offsets is an internal topic of brokers"):
         mirror(spark, paris, oslo, topics="__consumer_offsets")
     with pytest.raises(QanatError, match="no broker can be reached"):
         mirror(spark, paris, oslo, topics="orders", to="127.0.0.1:1")
     for given, message in (
         ({"topics": "a"}, "to is missing"),
         ({"to": "a:b", "topics": "a"}, "'a:b' is no address"),
-        ({"to": "a:1"}, "nothing is chosen"),
-        ({"to": "a:1", "pattern": "("}, "is no regular expression"),
+        ({"to": "a:1"}, "no topics"),
+        ({"to": "a:1", "pattern": "("}, "is not a regular expression"),
         ({"to": "a:1", "topics": "a", "start": "middle"}, "start is 'middle', but must be earliest or latest"),
         ({"to": "a:1", "topics": "a", "every": "often"}, "every: 'often' is not a duration"),
     ):

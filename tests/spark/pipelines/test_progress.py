@@ -1,4 +1,4 @@
-"""What Spark reports, added up."""
+"""Spark's progress reports, added up."""
 
 from __future__ import annotations
 

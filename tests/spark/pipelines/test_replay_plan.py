@@ -1,4 +1,4 @@
-"""What of a lake is replayed, and in which steps."""
+"""The plan of a replay: its topics and its steps."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from qanat.model.ids import TopicPartition
 from qanat.spark.lake.commits import Commit, Contents, LakeFile, TopicState
-from qanat.spark.pipelines.bundled.replay import PIPELINE, SETTINGS, understood
+from qanat.spark.pipelines.bundled.replay import PIPELINE
 from qanat.spark.pipelines.bundled.replay_plan import restored, selected, steps
+from qanat.spark.pipelines.bundled.replay_settings import SETTINGS, parse_settings
 from qanat.spark.pipelines.document import PipelineError
 
 
@@ -19,7 +20,7 @@ def a_file(topic: str, partition: int, first: int, last: int, earliest: int = 0,
 
 
 def wanted(**given: str):  # type: ignore[no-untyped-def]
-    return understood({**{one.name: one.default for one in SETTINGS}, **given})
+    return parse_settings({**{one.name: one.default for one in SETTINGS}, **given})
 
 
 FILES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 60), st.integers(0, 30)), max_size=12)
@@ -65,7 +66,7 @@ def lake_contents() -> tuple[Contents, Commit]:
         add=[a_file("orders", 0, 0, 9, 100, 200), a_file("orders", 4, 0, 9, 300, 400), a_file("bills", 0, 0, 1, 0, 0)],
         topics={"orders": TopicState("a", 3, settings={"retention.ms": "5"}), "bills": TopicState("b", 1)},
     )
-    contents.take(commit)
+    contents.apply(commit)
     return contents, commit
 
 
@@ -91,20 +92,20 @@ def test_topics_are_restored_as_they_were() -> None:
         ("orders", "r.orders", 5),
     ]
     assert found[1].settings == {"retention.ms": "7", "cleanup.policy": "compact"}
-    assert found[1].meanwhile["retention.ms"] == "-1"
-    assert found[1].is_held_back(found[1].meanwhile)
-    assert not found[1].is_held_back(found[1].settings)
+    assert found[1].restore_settings["retention.ms"] == "-1"
+    assert found[1].has_restore_settings(found[1].restore_settings)
+    assert not found[1].has_restore_settings(found[1].settings)
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"topics": "ordres"}, "has no topic ordres; did you mean orders?"),
-        ({"pattern": "x.*"}, r"has nothing that fits x\.\*"),
+        ({"pattern": "x.*"}, r"has no topic that matches x\.\*"),
         ({"rename": "bills=orders"}, "bills and orders would both become orders"),
     ],
 )
-def test_what_is_not_in_the_lake_is_said(given: dict[str, str], message: str) -> None:
+def test_topics_that_are_not_in_the_lake_are_refused(given: dict[str, str], message: str) -> None:
     contents, then = lake_contents()
     with pytest.raises(PipelineError, match=message):
         restored(contents, then, wanted(**given), selected(contents, wanted(**given)))
@@ -113,19 +114,19 @@ def test_what_is_not_in_the_lake_is_said(given: dict[str, str], message: str) ->
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"until": "yesterday"}, "until 'yesterday' is no point in time: write 2026-11-15T10:30:00"),
-        ({"until": "2026-01-01", "from": "2026-01-02"}, "nothing is between them"),
+        ({"until": "yesterday"}, "until 'yesterday' is not a point in time: write 2026-11-15T10:30:00"),
+        ({"until": "2026-01-01", "from": "2026-01-02"}, "until 2026-01-01 is before from 2026-01-02"),
         ({"verify": "maybe"}, "verify is 'maybe', but must be true or false"),
-        ({"groups": "("}, "is no regular expression"),
+        ({"groups": "("}, "is not a regular expression"),
         ({"rename": "orders"}, "should read old=new"),
         ({"rename": "a=x,b=x"}, "gives two topics the same name"),
-        ({"prefix": "a b"}, "there can be no topic"),
+        ({"prefix": "a b"}, "there cannot be a topic"),
         ({"override": "retention.ms"}, "should read name=value"),
         ({"limit": "many"}, "limit is 'many', but must be a whole number above 0"),
         ({"untill": "5"}, "pipeline replay has no setting untill; did you mean until?"),
-        ({"topics": "a", "pattern": "b"}, "give one of the two"),
+        ({"topics": "a", "pattern": "b"}, "give topics or pattern, not both"),
     ],
 )
-def test_settings_that_cannot_be_used_are_said(given: dict[str, str], message: str) -> None:
+def test_wrong_settings_are_refused(given: dict[str, str], message: str) -> None:
     with pytest.raises(PipelineError, match=message):
         PIPELINE.check(given)

@@ -1,4 +1,4 @@
-"""Declared pipelines through a real Spark: run, stopped in order, resumed; and what is said when they cannot run."""
+"""YAML pipelines through a real Spark: run, stopped, resumed; and the errors of those that cannot run."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import pytest
 from confluent_kafka import Producer
 from tests.spark.conftest import QUIET
 
-from qanat.spark.pipelines.bundled.catalogue import How, Pipeline, declared
 from qanat.spark.pipelines.document import PipelineError
+from qanat.spark.pipelines.pipeline import Pipeline, RunOptions
 from qanat.spark.pipelines.progress import Tally
 from qanat.spark.pipelines.query_watch import Stop, watch
+from qanat.spark.pipelines.yaml_pipelines import yaml_pipeline
 from qanat.spark.source import register
 from qanat.testing import EmbeddedBroker
 
@@ -50,21 +51,21 @@ def amounts(broker: EmbeddedBroker, topic: str) -> list[int]:
 def test_a_stop_lets_the_batch_finish_and_the_next_run_goes_on(
     spark: SparkSession, broker: EmbeddedBroker, topic: str, tmp_path: Path
 ) -> None:
-    pipeline, stop = declared(BIG), Stop()
+    pipeline, stop = yaml_pipeline(BIG), Stop()
     send(broker, topic, range(1000))
 
     def look(tallies: list[Tally]) -> None:
         if tallies[0].batches >= 1:
-            stop.ask()
+            stop.request()
 
     checkpoint = str(tmp_path / "checkpoint")
-    how = How(broker.bootstrap_servers, checkpoint)
-    (first,) = watch(pipeline.launch(spark, {"input": topic}, how), stop, look)
-    assert stop.times_asked == 1
+    run_options = RunOptions(broker.bootstrap_servers, checkpoint)
+    (first,) = watch(pipeline.launch(spark, {"input": topic}, run_options), stop, look)
+    assert stop.times_requested == 1
     assert first.batches >= 1
     send(broker, topic, range(1000, 1200))
-    how = How(broker.bootstrap_servers, checkpoint, is_available_now=True)
-    watch(pipeline.launch(spark, {"input": topic}, how), Stop())
+    run_options = RunOptions(broker.bootstrap_servers, checkpoint, is_available_now=True)
+    watch(pipeline.launch(spark, {"input": topic}, run_options), Stop())
 
     assert amounts(broker, f"{topic}-big") == list(range(50, 1200))
     assert not [query for query in spark.streams.active if query.name == "big-out"]
@@ -94,39 +95,39 @@ def test_a_query_goes_on_when_a_python_process_was_too_slow_for_spark(
     spark: SparkSession, broker: EmbeddedBroker, topic: str, tmp_path: Path, slow_to_start: Path
 ) -> None:
     send(broker, topic, range(200))
-    how = How(broker.bootstrap_servers, str(tmp_path / "checkpoint"), is_available_now=True)
+    run_options = RunOptions(broker.bootstrap_servers, str(tmp_path / "checkpoint"), is_available_now=True)
 
-    watch(declared(BIG).launch(spark, {"input": topic}, how), Stop())
+    watch(yaml_pipeline(BIG).launch(spark, {"input": topic}, run_options), Stop())
 
     assert slow_to_start.exists()
     assert amounts(broker, f"{topic}-big") == list(range(50, 200))
 
 
 def failing(spark: SparkSession, broker: EmbeddedBroker, folder: Path, pipeline: Pipeline, **settings: str) -> str:
-    how = How(broker.bootstrap_servers, str(folder / "checkpoint"), is_available_now=True)
-    with pytest.raises(PipelineError) as told:
-        watch(pipeline.launch(spark, settings, how), Stop())
-    assert "\n" not in str(told.value)
-    return str(told.value)
+    run_options = RunOptions(broker.bootstrap_servers, str(folder / "checkpoint"), is_available_now=True)
+    with pytest.raises(PipelineError) as raised:
+        watch(pipeline.launch(spark, settings, run_options), Stop())
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
 
 
 def test_what_cannot_run_is_said_in_one_sentence(
     spark: SparkSession, broker: EmbeddedBroker, topic: str, tmp_path: Path
 ) -> None:
-    def told(text: str, **settings: str) -> str:
-        return failing(spark, broker, tmp_path, declared(text), input=topic, **settings)
+    def raised(text: str, **settings: str) -> str:
+        return failing(spark, broker, tmp_path, yaml_pipeline(text), input=topic, **settings)
 
-    assert "step big: [UNRESOLVED_COLUMN" in told(BIG, column="amuont")
-    with pytest.raises(PipelineError, match=r"sources\.orders\.schema: inte is no type of Spark; did you mean int\?"):
-        declared(BIG.replace("amount int", "amount inte"))
+    assert "step big: [UNRESOLVED_COLUMN" in raised(BIG, column="amuont")
+    with pytest.raises(PipelineError, match=r"sources\.orders\.schema: inte is not a Spark type; did you mean int\?"):
+        yaml_pipeline(BIG.replace("amount int", "amount inte"))
     windows = "{from: orders, windows: {column: timestamp, sizes: {1m: 1 minute}, compute: {n: count(*)}}}"
-    assert "timestamp has no watermark" in told(BIG.replace('{sql: "select key, value from orders where ${column} >= 50"}', windows).replace(", column: record.amount", ""))  # fmt: skip # noqa: E501
-    assert f"{topic}-gone" in told(BIG.replace('topic: "${input}", schema', 'topic: "${input}-gone", schema'))
-    assert "there is no option maxOffsetsPerTriger" in told(
+    assert "timestamp has no watermark" in raised(BIG.replace('{sql: "select key, value from orders where ${column} >= 50"}', windows).replace(", column: record.amount", ""))  # fmt: skip # noqa: E501
+    assert f"{topic}-gone" in raised(BIG.replace('topic: "${input}", schema', 'topic: "${input}-gone", schema'))
+    assert "there is no option maxOffsetsPerTriger" in raised(
         BIG.replace("limit: 400", "options: {maxOffsetsPerTriger: 5}")
     ).replace("maxoffsetspertriger", "maxOffsetsPerTriger")
 
 
-def test_a_pipeline_without_a_place_for_its_progress_says_so(spark: SparkSession, broker: EmbeddedBroker) -> None:
-    with pytest.raises(PipelineError, match="pipeline big has no place for its progress"):
-        next(declared(BIG).launch(spark, {}, How(broker.bootstrap_servers)))
+def test_a_pipeline_without_a_checkpoint_is_refused(spark: SparkSession, broker: EmbeddedBroker) -> None:
+    with pytest.raises(PipelineError, match="pipeline big has no checkpoint"):
+        next(yaml_pipeline(BIG).launch(spark, {}, RunOptions(broker.bootstrap_servers)))

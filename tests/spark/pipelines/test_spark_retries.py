@@ -1,11 +1,11 @@
-"""What Spark gives up on a busy machine is tried again, and nothing else is."""
+"""Spark operations that fail on a busy machine are retried, and no others."""
 
 from __future__ import annotations
 
 import pytest
 from pyspark.errors import PySparkException
 
-from qanat.spark.pipelines.spark_retries import TRIES, patiently
+from qanat.spark.pipelines.spark_retries import TRIES, with_spark_retries
 
 
 class Spark:
@@ -26,19 +26,19 @@ class Spark:
 TOO_SLOW = "[STREAM_FAILED] terminated with exception: Python worker failed to connect back. SQLSTATE: XXKST"
 
 
-def test_what_was_too_slow_is_tried_again() -> None:
-    assert patiently("source a", Spark(TRIES - 1, TOO_SLOW)) == "done"
+def test_slow_starts_are_retried() -> None:
+    assert with_spark_retries("source a", Spark(TRIES - 1, TOO_SLOW)) == "done"
 
 
-def test_what_is_always_too_slow_is_told_in_the_end() -> None:
+def test_a_start_that_is_always_too_slow_is_raised_in_the_end() -> None:
     spark = Spark(TRIES, TOO_SLOW)
     with pytest.raises(PySparkException, match="failed to connect back"):
-        patiently("source a", spark)
+        with_spark_retries("source a", spark)
     assert spark.asked == TRIES
 
 
-def test_what_is_wrong_is_told_at_once() -> None:
+def test_other_errors_are_raised_at_once() -> None:
     spark = Spark(1, "no such topic")
     with pytest.raises(PySparkException, match="no such topic"):
-        patiently("source a", spark)
+        with_spark_retries("source a", spark)
     assert spark.asked == 1

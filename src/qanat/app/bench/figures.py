@@ -1,4 +1,4 @@
-"""A measured figure: ours, the limit beside it, what is required, and whether that is met."""
+"""Measured figures: ours, the limit beside it, the requirement, and whether it is met."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 FEWEST_ROUNDS = 3
-"""A median of fewer is no median."""
+"""The fewest rounds that give a useful median."""
 
 Verdict = Literal["met", "NOT met", "inconclusive", "for information"]
 
@@ -28,9 +28,9 @@ class Required:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the result. `lowest` and `highest` are what the judged number was over the rounds.
+    """One line of the result. `lowest` and `highest` are the range of the judged number over the rounds.
 
-    `required` must hold; `goal` is what is aimed at: it is shown, and fails nothing.
+    `required` must hold; `goal` is shown, and missing it fails nothing.
     """
 
     figure: str
@@ -71,10 +71,18 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What the limit was in each round, and what it is."""
+    """The limit in each round, and its meaning."""
 
     values: Sequence[float]
     what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of an append and its microseconds per call."""
+
+    what: str
+    took_us: float
 
 
 def row(
@@ -105,7 +113,7 @@ def row(
 
 
 def taking_turns(rounds: int, *measures: Callable[[], float]) -> list[list[float]]:
-    """Each measure's values over the rounds, taken in turns. One round before that warms up and does not count."""
+    """Each measure's values over the rounds, in alternation. One warm-up round before does not count."""
     values: list[list[float]] = [[] for _ in measures]
     for number in range(rounds + 1):
         for measure, found in zip(measures, values, strict=True):

@@ -1,4 +1,4 @@
-"""What was measured on: the machine and the versions, without names of hosts, users or folders."""
+"""The machine and the versions of a run, without names of hosts, users or folders."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 from qanat import __version__
 from qanat.app.bench.workspace import file_system
-from qanat.app.doctor import native_modules
+from qanat.app.doctor.machine_checks import native_modules
 
 _PACKAGES = ("crc32c", "cramjam", "uvloop", "msgspec")
 
 
 def describe(folder: Path) -> dict[str, str]:
-    """Names and values, in the order in which a reader wants them."""
+    """Names and values, the most important first."""
     compiled, interpreted = native_modules()
     return {
         **_hardware(),
@@ -27,7 +27,7 @@ def describe(folder: Path) -> dict[str, str]:
 
 
 def describe_client() -> dict[str, str]:
-    """The same for a machine that only asks: its disk does not matter."""
+    """The same for a machine that runs clients only: its disk does not matter."""
     return {**_hardware(), **_state()}
 
 

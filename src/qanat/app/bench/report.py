@@ -1,4 +1,4 @@
-"""The result for a person at a terminal, and for a program."""
+"""Figures as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from qanat.app.bench.breakdown import Part
-from qanat.app.bench.figures import Required, Row
+from qanat.app.bench.figures import Part, Required, Row
 
 _PIPED_WIDTH = 240
-"""Wide enough for every line to stay one where there is no terminal to fit."""
+"""Wide enough that no line wraps without a terminal."""
 HEADINGS = ("figure", "what", "ours", "limit", "ratio", "required", "verdict", "spread")
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Everything that one run found."""
+    """The result of one run."""
 
     machine: Mapping[str, str]
     settings: Mapping[str, str]
@@ -30,7 +29,7 @@ class Result:
 
 
 def number(value: float) -> str:
-    """Three figures are more than such a measurement is worth."""
+    """A number with three digits, more than such a measurement is worth."""
     if value >= 1e6:
         return f"{value / 1e6:.2f} M"
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"

@@ -1,4 +1,4 @@
-"""The folder that measurements fill: on a real disk, large enough, and gone afterwards."""
+"""The folder that measurements fill: on a real disk, large enough, removed afterwards."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from pathlib import Path
 from qanat.model.errors import QanatError
 
 VOLATILE = ("tmpfs", "ramfs")
-"""File systems on which a sync says nothing."""
+"""File systems in memory, on which a sync does nothing."""
 _GB = 10**9
 
 
 class BenchRefusedError(QanatError):
-    """What was asked for cannot be measured here; the message says what to change."""
+    """A measurement that is impossible here; the message says what to change."""
 
 
 @contextmanager
 def workspace(parent: Path, needed_bytes: int) -> Iterator[Path]:
     """A folder inside `parent` that is removed at the end, also after an interrupt."""
     if not parent.is_dir():
-        raise BenchRefusedError(f"{parent} is no folder: make it, or choose another --dir")
+        raise BenchRefusedError(f"{parent} is not a folder: create it, or choose another --dir")
     free_bytes = shutil.disk_usage(parent).free
     if free_bytes < needed_bytes:
         raise BenchRefusedError(
             f"{parent} has {free_bytes / _GB:.1f} GB free, the measurements need {needed_bytes / _GB:.1f} GB: "
             "free some space, choose another --dir, or measure less with --quick or --only"
         )
-    # Named before it is there: whatever interrupts this, it is clear what to remove.
+    # Named before it is created: an interrupt at any point leaves a known folder to remove.
     folder = parent / f"qanat-bench-{secrets.token_hex(4)}"
     try:
         try:
@@ -46,7 +46,7 @@ def workspace(parent: Path, needed_bytes: int) -> Iterator[Path]:
 
 @contextmanager
 def emptied(folder: Path) -> Iterator[Path]:
-    """A subfolder for one round: new, and gone after it, before the kernel writes back what nobody needs."""
+    """A new subfolder for one round, removed after it, before the kernel writes back its data."""
     inner = Path(tempfile.mkdtemp(dir=folder))
     try:
         yield inner

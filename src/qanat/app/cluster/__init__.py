@@ -1,15 +1,20 @@
-"""`qanat cluster`: several brokers as one.
+"""`qanat cluster`: several brokers as one, a module per command.
 
-- `plan`       which brokers a local cluster has, where each listens and what it is told
-- `note`       who runs a cluster on a data directory: a lock, and what other commands are told
-- `supervisor` their processes: started, watched, started again, stopped in good order
-- `up`         `cluster up`, `cluster restart`, `cluster down`: a cluster on this machine
-- `view`       what a cluster says of itself: brokers, partitions, who leads, who lags
-- `faults`     replicas that are damaged or offline, elections that wait
-- `losses`     what an unclean election would cost
-- `status`     `cluster status`
-- `upgrade`    `cluster upgrade`: the format level
-- `moves`      `cluster reassign`, `drain`, `rebalance`, `elect`: replicas and leaders elsewhere
-- `move_plan`  what `cluster reassign` is told to move
-- `throttling` `--throttle` of moves, `cluster throttle`: how fast replicas may be copied
+A cluster on this machine:
+
+- `up` `restart` `down`   the commands
+- `cluster_plan`          its brokers: ports, settings, command lines
+- `pid_file`              the lock on its data directory, and the pids for other commands
+- `supervisor`            its processes: started, watched, restarted, stopped
+- `local_cluster`         a plan run until the operator stops it
+
+Any cluster:
+
+- `status` `upgrade` `reassign` `drain` `rebalance` `elect` `throttle`   the commands
+- `cluster_view`          brokers and partitions from the cluster's metadata
+- `replica_faults`        damaged or offline replicas, waiting elections
+- `unclean_losses`        what an unclean election would lose
+- `reassignment_plan`     the moves that `cluster reassign` requests
+- `partition_moves`       moves planned, requested, awaited
+- `replication_throttle`  KIP-73: `--throttle` of moves
 """

@@ -1,4 +1,4 @@
-"""`qanat cluster status`: brokers, and whether everything is where it should be."""
+"""`qanat cluster status`: brokers, leaders and missing replicas of a cluster."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from qanat.app.cluster.faults import Faults, faults_of, offsets_told
-from qanat.app.cluster.view import ClusterView, view_of
-from qanat.app.session import HERE, Target, run
+from qanat.app.client.target import HERE, Target, run
+from qanat.app.cluster.cluster_view import ClusterView, view_of
+from qanat.app.cluster.replica_faults import Faults, faults_of, format_ranges
 from qanat.app.terminal.listing import Row, print_rows
 from qanat.connection.cluster import Cluster
 
@@ -24,8 +24,8 @@ def status(
 ) -> int:
     """Show the brokers of a cluster and whether every partition has a leader and all its replicas.
 
-    Replicas that are damaged or offline are listed with the exact offsets and what becomes of them, partitions without
-    a leader with whom their elections wait for.
+    Lists damaged and offline replicas with the exact offsets and what happens to them, and partitions without a leader
+    with what their elections wait for.
 
         qanat cluster status
         qanat cluster status -o json
@@ -63,11 +63,11 @@ def _print_faults(faults: Faults) -> None:
     for wait in faults.waiting:
         at = f"{wait.partition.topic}:{wait.partition.number}"
         hint = f": qanat cluster elect {at} --unclean shows what would be lost" if wait.is_for_operator else ""
-        print(f"{at} has no leader and {wait.told}{hint}")
+        print(f"{at} has no leader and {wait.summary}{hint}")
     if faults.replicas:
         print()
         rows = [
-            {**row, "offsets": offsets_told(one.ranges)}
+            {**row, "offsets": format_ranges(one.ranges)}
             for one, row in zip(faults.replicas, _faulty_rows(faults), strict=True)
         ]
         print_rows(rows, _FAULTY_COLUMNS, "table", spare=("reason",))

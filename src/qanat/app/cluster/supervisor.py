@@ -1,8 +1,7 @@
-"""The processes of a local cluster: started, watched, started again when they end, stopped in good order.
+"""The supervisor of a local cluster's processes: it starts, watches, restarts and stops them.
 
-A broker that was told to stop (exit code 0, as in a rolling restart) comes back at once, one that was
-killed or failed after a while; one that cannot even start a few times in a row is given up, and what it said last is
-told.
+It restarts a broker that stopped cleanly (exit code 0, as in a rolling restart) at once, and one that was killed or
+failed after a delay. It does not restart a broker that fails to start a few times in a row; it logs its last log line.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from qanat.app.child_processes import ending_with_us
-from qanat.app.cluster.note import ClusterError, write_note
-from qanat.app.cluster.plan import INTER_BROKER_OFFSET, BrokerPlan, ClusterPlan
+from qanat.app.child_processes import end_with_parent
+from qanat.app.cluster.cluster_plan import INTER_BROKER_OFFSET, BrokerPlan, ClusterPlan
+from qanat.app.cluster.pid_file import ClusterError, write_pid_file
 from qanat.telemetry.events import log_event
 
 _START_S = 60.0
@@ -24,7 +23,7 @@ _STOP_S = 30.0
 _LOOK_S = 0.05
 _AFTER_STOP_S = 0.2
 _EARLY_S = 5.0
-"""An end so soon after its start is a failed start."""
+"""A process that ends this soon after its start has failed to start."""
 _FAILED_STARTS_MAX = 3
 _PORT_MAX = 65_535
 
@@ -39,15 +38,15 @@ class _Broker:
 
 
 class Supervisor:
-    """Everything that `cluster up` has started. `start`, `run` until told to stop, `stop`."""
+    """The brokers of `cluster up`: `start` them, `stop` them; meanwhile it restarts those that end."""
 
     def __init__(self, plan: ClusterPlan, restart_after_s: float | None) -> None:
         self.plan = plan
         self._restart_after_s = restart_after_s
         self._brokers = [_Broker(one) for one in plan.brokers]
         self._is_stopping = False
-        self.all_given_up = asyncio.Event()
-        """Set when no broker is left to be watched."""
+        self.all_failed = asyncio.Event()
+        """Set when no broker is left to watch."""
 
     def log_path(self, node_id: int) -> Path:
         return Path(self.plan.data_dir) / f"broker-{node_id}.log"
@@ -63,17 +62,17 @@ class Supervisor:
                 await self._answered(broker, broker.plan.http_port)
         for broker in self._brokers:
             broker.watching = asyncio.create_task(self._watch(broker))
-        self._write_note()
+        self._write_pid_file()
 
     def pids(self) -> dict[int, int]:
         return {one.plan.node_id: one.process.pid for one in self._brokers if one.process is not None}
 
-    def _write_note(self) -> None:
+    def _write_pid_file(self) -> None:
         processes = {one.plan: one.process.pid for one in self._brokers if one.process is not None}
-        write_note(self.plan.data_dir, processes)
+        write_pid_file(self.plan.data_dir, processes)
 
     async def stop(self) -> None:
-        """Stop every broker, one after another, so that each can hand over what it leads."""
+        """Stop every broker, one after another, so that each hands over its leaderships."""
         self._is_stopping = True
         for broker in self._brokers:
             if broker.watching is not None:
@@ -88,9 +87,9 @@ class Supervisor:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # An interrupt at the terminal is for us, who then stop them in order.
+                # An interrupt at the terminal reaches this process, which then stops them one by one.
                 start_new_session=True,
-                preexec_fn=ending_with_us(),
+                preexec_fn=end_with_parent(),
             )
         broker.started = asyncio.get_running_loop().time()
 
@@ -106,10 +105,10 @@ class Supervisor:
             else:
                 writer.close()
                 return
-        raise ClusterError(f"broker {broker.plan.node_id} did not start: {self._last_words(broker.plan.node_id)}")
+        raise ClusterError(f"broker {broker.plan.node_id} did not start: {self._last_log_line(broker.plan.node_id)}")
 
     async def _watch(self, broker: _Broker) -> None:
-        """Start a broker again whenever it ends."""
+        """Restart a broker whenever it ends."""
         while not self._is_stopping:
             assert broker.process is not None
             code = await broker.process.wait()
@@ -117,45 +116,45 @@ class Supervisor:
             broker.failed_starts = broker.failed_starts + 1 if code and lived_s < _EARLY_S else 0
             node_id = broker.plan.node_id
             if broker.failed_starts >= _FAILED_STARTS_MAX:
-                log_event("broker given up", level="error", broker=node_id, last_words=self._last_words(node_id))
-                self._give_up(broker)
+                log_event("broker not restarted", level="error", broker=node_id, last_line=self._last_log_line(node_id))
+                self._mark_failed(broker)
                 return
             if code and self._restart_after_s is None:
                 log_event("broker ended", level="error", broker=node_id, code=code)
-                self._give_up(broker)
+                self._mark_failed(broker)
                 return
-            log_event("broker ended: starting it again", level="warning" if code else "info", broker=node_id, code=code)
+            log_event("broker ended: restarting it", level="warning" if code else "info", broker=node_id, code=code)
             await asyncio.sleep(_AFTER_STOP_S if not code else self._restart_after_s or 0)
             await self._launch(broker)
-            self._write_note()
+            self._write_pid_file()
 
-    def _give_up(self, broker: _Broker) -> None:
+    def _mark_failed(self, broker: _Broker) -> None:
         broker.process = None
-        self._write_note()
+        self._write_pid_file()
         if all(one.process is None for one in self._brokers):
-            self.all_given_up.set()
+            self.all_failed.set()
 
-    def _last_words(self, node_id: int) -> str:
+    def _last_log_line(self, node_id: int) -> str:
         path = self.log_path(node_id)
         lines = (
             [line for line in path.read_text(errors="replace").splitlines() if line.strip()] if path.exists() else []
         )
-        return f"{lines[-1][:300] if lines else 'it said nothing'} (all of it: {path})"
+        return f"{lines[-1][:300] if lines else 'its log is empty'} (see {path})"
 
 
 def _require_free_ports(plan: ClusterPlan) -> None:
     for broker in plan.brokers:
-        # The highest first: one that there cannot be is told before one that is taken just now.
+        # The highest first: an impossible port is reported before one that is in use.
         for port in (broker.inter_broker_port, broker.port, broker.http_port):
             if port is not None:
                 require_free_port(f"broker {broker.node_id}", port, "--port or --http-port")
 
 
 def require_free_port(who: str, port: int, flags: str) -> None:
-    """Refuse a port that somebody listens on: whoever answers there would be taken for ours."""
+    """Refuse a port in use: the process that answers there would be mistaken for the broker."""
     if not 0 < port <= _PORT_MAX:
         raise ClusterError(
-            f"{who} cannot have port {port}: ports go from 1 to {_PORT_MAX}, and brokers hear each other "
+            f"{who} cannot have port {port}: ports go from 1 to {_PORT_MAX}, and brokers listen to each other "
             f"{INTER_BROKER_OFFSET} above --port; choose another {flags}"
         )
     with socket.socket() as taken:

@@ -6,8 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from qanat.app.cluster.view import FormatLevel, level_of
-from qanat.app.session import HERE, Target, WrongArgumentError, run
+from qanat.app.client.arguments import WrongArgumentError
+from qanat.app.client.target import HERE, Target, run
+from qanat.app.cluster.cluster_view import FormatLevel, level_of
 from qanat.app.terminal.listing import Output, Row, print_done
 from qanat.cluster.format_levels import FEATURE
 from qanat.connection.cluster import Cluster
@@ -25,8 +26,8 @@ def upgrade(
 ) -> int:
     """Raise the format level of a cluster whose brokers all run the new version.
 
-    Until then everything is written in the forms that older brokers read, so that brokers can be replaced one by
-    one, and back. From then on older brokers are refused. It cannot be lowered again.
+    Until then brokers write formats that older brokers read, so that brokers can be replaced one by one, and back.
+    From then on older brokers are refused. The level cannot be lowered again.
 
         qanat cluster status
         qanat cluster upgrade --dry-run
@@ -35,9 +36,9 @@ def upgrade(
     Parameters
     ----------
     to:
-        The level; without it, the newest that is known.
+        The level. Default: the newest known one.
     dry_run:
-        Only ask whether it could be done.
+        Only check whether it is possible.
     output:
         A sentence for people, the others for programs.
     """
@@ -45,7 +46,7 @@ def upgrade(
     async def work(cluster: Cluster) -> tuple[FormatLevel, int]:
         level = await level_of(cluster)
         if level is None:
-            raise WrongArgumentError("there is no format level here: brokers of an older version, or not of Qanat")
+            raise WrongArgumentError("this cluster has no format level: its brokers are older, or not Qanat's")
         wanted = level.newest if to is None else to
         request = UpdateFeaturesRequest(30_000, [FeatureUpdateKey(FEATURE, wanted)], dry_run)
         try:

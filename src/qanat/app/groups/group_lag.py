@@ -1,4 +1,4 @@
-"""How far a consumer group is behind, in records and in time."""
+"""Lag of consumer groups, in records and in time."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _ONE_BATCH = FetchLimits(max_wait_ms=0, max_bytes=64 * 1024 * 1024, partition_by
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far a group is behind in one partition; None where it has committed nothing."""
+    """The lag of a group in one partition; `committed` is None where it has committed nothing."""
 
     at: TopicPartition
     committed: int | None
     end: int
     age_ms: int | None = None
-    """How old the first record is that the group has not read; None where it is not known."""
+    """Age of the first record that the group has not read; None where it is unknown."""
     left: int | None = None
-    """Records that a share group has still to do with, which need not be all that follow."""
+    """Records that a share group has not finished, which need not be all that follow."""
 
     @property
     def records(self) -> int | None:
@@ -37,7 +37,7 @@ class Lag:
 
 
 async def lags(cluster: Cluster, offsets: Offsets, also: set[TopicPartition], deadline: Deadline) -> list[Lag]:
-    """The lag of every partition that was committed or is assigned; topics that are gone are left out."""
+    """The lag of every partition that has a commit or an assignment; skips deleted topics."""
     every = sorted({*offsets, *also})
     ends: dict[TopicPartition, int] = {}
     existing = {topic.name for topic in (await cluster.metadata(None, deadline)).topics}
@@ -52,7 +52,7 @@ async def lags(cluster: Cluster, offsets: Offsets, also: set[TopicPartition], de
 
 
 async def _ages_ms(cluster: Cluster, behind: list[Lag], deadline: Deadline) -> dict[TopicPartition, int]:
-    """The age of the first unread record of each; where records were removed, of the first that is left."""
+    """The age of the first unread record of each partition, or of the first record that is left."""
     now_ms = time.time_ns() // 1_000_000
     ages: dict[TopicPartition, int] = {}
     for topic in dict.fromkeys(lag.at.topic for lag in behind):
@@ -71,7 +71,7 @@ async def _ages_ms(cluster: Cluster, behind: list[Lag], deadline: Deadline) -> d
 
 
 def _by_tens(starts: dict[int, int]) -> Iterator[dict[int, int]]:
-    """A broker answers a fetch with whole batches: not those of all partitions at once."""
+    """Chunks of ten partitions: a broker answers a fetch with whole batches, which must fit into memory."""
     rest = iter(starts.items())
     while some := dict(itertools.islice(rest, 10)):
         yield some

@@ -1,4 +1,4 @@
-"""A group as its coordinator describes it, whichever protocol its members speak."""
+"""A group as its coordinator describes it: classic, consumer (KIP-848) or share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SPEAKS_CLASSIC = 0
 
 @dataclass(frozen=True, slots=True)
 class MemberView:
-    """A member with what it reads; `state` says where a member of the new protocol is on its way."""
+    """A member with its partitions; `state` tells how far a member of the new protocol follows its assignment."""
 
     member_id: str
     client_id: str
@@ -44,7 +44,7 @@ class MemberView:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """Epochs are of groups of the new protocol, and of share groups."""
+    """A group. Only groups of the new protocol and share groups have epochs."""
 
     group_id: str
     state: str
@@ -56,7 +56,7 @@ class GroupView:
 
 
 async def describe_group(cluster: Cluster, group: str, deadline: Deadline) -> GroupView:
-    """A group as its coordinator knows it; one that is not there is dead."""
+    """A group as its coordinator knows it; an unknown group is dead."""
 
     async def attempt() -> GroupView:
         link = await cluster.coordinator_link(group, deadline)
@@ -78,7 +78,7 @@ async def describe_group(cluster: Cluster, group: str, deadline: Deadline) -> Gr
 
 
 async def _consumer_group(link: Link, group: str, deadline: Deadline) -> GroupView | None:
-    """The group, if it is one of the new protocol."""
+    """The group, if it is of the new protocol."""
     try:
         answer: consumers.ConsumerGroupDescribeResponse = await link.call(
             ApiKey.CONSUMER_GROUP_DESCRIBE, consumers.ConsumerGroupDescribeRequest([group]), deadline
@@ -130,7 +130,7 @@ def _classic(found: DescribedGroup) -> GroupView:
 
 
 def _classic_assignment(member: DescribedGroupMember) -> list[TopicPartition]:
-    """The partitions of a member; none where its assignment is not a consumer's."""
+    """The partitions of a member; none where its assignment is not that of a consumer."""
     try:
         return decode_assignment(bytes(member.member_assignment))
     except (MalformedMessageError, KeyError):
@@ -167,7 +167,7 @@ def _partitions(assignment: consumers.Assignment | shares.Assignment) -> list[To
 
 
 def _state(epoch: int, target_epoch: int, assigned: Iterable[TopicPartition], target: Iterable[TopicPartition]) -> str:
-    """The answer has no states; they can be read off epochs and assignments."""
+    """A member's state, derived from epochs and assignments: the response has none."""
     if epoch < 0:
         return "away"
     if epoch != target_epoch:

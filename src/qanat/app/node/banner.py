@@ -1,4 +1,4 @@
-"""What `qanat start` tells a person: who the node is, where it is reached, what it found and what it promises."""
+"""The banner of `qanat start`: the node's identity, addresses, recovered data and durability."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ def _identity(node: Node) -> str:
 
 
 def _address(node: Node) -> str:
-    bound, told = node.address, node.advertised_address
-    return bound if bound == told else f"{bound}, told to clients as {told}"
+    bound, advertised = node.address, node.advertised_address
+    return bound if bound == advertised else f"{bound}, advertised as {advertised}"
 
 
 def _http(node: Node) -> str:
     if node.http is not None:
-        return f"{node.http.address} (what it answers: {node.http.address}/docs)"
+        return f"{node.http.address} (documentation: {node.http.address}/docs)"
     return "not served (http.port)"
 
 
 def _data(node: Node) -> str:
     settings = node.settings
     if settings.storage_engine == "memory":
-        return "in memory: gone when this process ends"
+        return "in memory: lost when this process ends"
     return f"{settings.data_dir} (storage engine {settings.storage_engine})"
 
 
 def _metadata(node: Node) -> list[tuple[str, str]]:
-    """Where the cluster's metadata lies, unless it is in the data directory."""
+    """The address of the metadata store, unless it is in the data directory."""
     settings = node.settings.metadata
     if settings.metadata_store == "sqlite":
         return []
@@ -58,7 +58,7 @@ def _metadata(node: Node) -> list[tuple[str, str]]:
 
 
 def durability(node: Node) -> str:
-    """What an acknowledgement with acks=all means for a topic that says nothing else."""
+    """What an acknowledgement with acks=all means for a topic with default settings."""
     log = LogSettings.parse(
         {name: value for name, value in node.settings.topic_defaults.items() if name in _FLUSH_SETTINGS}
     )
@@ -75,13 +75,13 @@ def durability(node: Node) -> str:
 
 
 def recovered(node: Node) -> str:
-    """What lay in the data directory, and in which state."""
+    """The partitions found in the data directory, and how it was last closed."""
     directory = node.directory
     if directory.is_new:
         return "nothing: the data directory is new"
     topics = len({at.topic for at in directory.logs})
     text = f"{len(directory.logs)} partitions of {topics} topics after " if topics else "no topics, after "
-    text += "a clean stop" if directory.was_clean else "an unclean stop: every open segment was checked"
+    text += "a clean shutdown" if directory.was_clean else "an unclean shutdown: every open segment was checked"
     if directory.offline:
         text += f"; {len(directory.offline)} cannot be opened"
     damaged = sum(1 for log in directory.logs.values() if log.damage)

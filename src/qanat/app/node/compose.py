@@ -1,7 +1,4 @@
-"""The composition root: real parts put together.
-
-`open_logs` gives the logs of one data directory at work; the broker will stand on it.
-"""
+"""The logs of one data directory: real files, runtime and maintenance put together."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ def open_log_directory(
     cluster_id: str = LOCAL_CLUSTER,
     node_id: int = 0,
 ) -> LogDirectory:
-    """Lock and open a data directory; every partition in it is recovered if need be."""
+    """Lock and open a data directory; recovers every partition that needs it."""
     settings = settings or DirectorySettings()
     chosen = _named_engine(engine, settings) if isinstance(engine, str) else engine
     path = path.rstrip("/") or "/"
@@ -48,14 +45,14 @@ def open_log_directory(
 
 
 def _named_engine(name: str, settings: DirectorySettings) -> StorageEngine:
-    # Imported late: a broker on one of our own engines need not look through what is installed.
+    # Imported late: a broker with a built-in engine need not search installed packages.
     from qanat.app.node.plugins import storage_engine
 
     return storage_engine(name, settings)
 
 
 class Logs:
-    """A data directory at work: its runtime and its upkeep, started and stopped together."""
+    """A data directory at work: its runtime and its maintenance, started and stopped together."""
 
     def __init__(self, directory: LogDirectory) -> None:
         self.runtime = LogRuntime(directory, clock_ms, FsyncThread(time.perf_counter))

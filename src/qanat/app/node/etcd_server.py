@@ -1,7 +1,7 @@
-"""etcd on this machine: finding the program, and running members of our own for local clusters and tests.
+"""etcd on this machine: find the program, and run members for local clusters and tests.
 
-Qanat talks to any etcd (`metadata.etcd.endpoints`). This is for those who have none yet: `qanat cluster up --store
-etcd` starts one member beside its brokers. Members listen on loopback unless told otherwise.
+Qanat talks to any etcd (`metadata.etcd.endpoints`). Users without one run `qanat cluster up --store etcd`, which starts
+one member beside its brokers. Members listen on loopback by default.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from qanat.app.child_processes import ending_with_us
+from qanat.app.child_processes import end_with_parent
 from qanat.app.settings.environment import ETCD
 from qanat.model.errors import StoreUnavailableError
 
 KEPT_REVISIONS = 10_000
-"""What watchers may fall behind before they have to list anew, as in the other stores."""
+"""How many revisions watchers may fall behind before they have to list again, as in the other stores."""
 _START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 10.0
 
 
 def find_etcd(folders: Sequence[Path] = ()) -> str:
-    """The program: what `QANAT_ETCD` names, one on the path, or one in `folders`; raises saying how to get it."""
+    """The program: the one in `QANAT_ETCD`, on the path, or in `folders`; raises with how to install it."""
     named = os.environ.get(ETCD)
     if named:
         if shutil.which(named) is None:
-            raise StoreUnavailableError(f"{ETCD}={named} is no program that can be run")
+            raise StoreUnavailableError(f"{ETCD}={named} is not an executable program")
         return named
     kept = (str(folder / "etcd") for folder in folders)
     found = shutil.which("etcd") or next((path for path in kept if shutil.which(path)), None)
@@ -45,7 +45,7 @@ def find_etcd(folders: Sequence[Path] = ()) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MemberPlan:
-    """One member: its name, where it keeps its data, where it listens."""
+    """One member: its name, its data folder, its ports."""
 
     name: str
     folder: Path
@@ -63,7 +63,7 @@ class MemberPlan:
 
 
 def plan_members(folder: Path, count: int, first_port: int | None = None) -> list[MemberPlan]:
-    """Members below `folder`; from `first_port` on, or where there are free ports."""
+    """Members below `folder`; on ports from `first_port` on, or on free ones."""
     ports = list(range(first_port, first_port + 2 * count)) if first_port is not None else _free_ports(2 * count)
     return [
         MemberPlan(f"member-{number}", folder / f"member-{number}", ports[2 * number], ports[2 * number + 1])
@@ -72,7 +72,7 @@ def plan_members(folder: Path, count: int, first_port: int | None = None) -> lis
 
 
 class EtcdMember:
-    """A running etcd, or one that was stopped and can be started again on its data."""
+    """An etcd process, running, or stopped and ready to start again on its data."""
 
     def __init__(
         self,
@@ -82,12 +82,12 @@ class EtcdMember:
         options: Sequence[str] = (),
         before: Sequence[str] = (),
         *,
-        ends_with_us: bool = False,
+        ends_with_parent: bool = False,
     ) -> None:
-        """`before` are words in front of the program's, of a command that becomes it; `ends_with_us` where it shall not
-        outlive the thread that starts it, be it killed."""
+        """`before` is a command prefix that executes the program; `ends_with_parent` ends the process with the thread
+        that starts it, even if that is killed."""
         self.plan = plan
-        self._ends_with_us = ends_with_us
+        self._ends_with_parent = ends_with_parent
         self._program = program
         self._command = [
             *before,
@@ -116,22 +116,22 @@ class EtcdMember:
         return self.plan.folder.with_suffix(".log")
 
     def start(self) -> None:
-        """Start it; `wait` for it afterwards. Members of a cluster come up together."""
+        """Start it; `wait` for it afterwards. Members of a cluster start together."""
         assert self._process is None, "it runs already"
         self.plan.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self.log.open("ab") as log:
-            # A group of its own: an interrupt at the terminal is for us, who then stop it in order.
+            # A session of its own: an interrupt at the terminal reaches this process, which then stops etcd cleanly.
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=ending_with_us() if self._ends_with_us else None,
+                preexec_fn=end_with_parent() if self._ends_with_parent else None,
             )
 
     def wait(self) -> None:
-        """Return once it takes connections."""
+        """Return once it accepts connections."""
         assert self._process is not None, "it was not started"
         deadline = time.monotonic() + _START_TIMEOUT_S
         while time.monotonic() < deadline and self._process.poll() is None:
@@ -141,14 +141,14 @@ class EtcdMember:
                 time.sleep(0.02)
             else:
                 return
-        raise StoreUnavailableError(f"etcd ({self._program}) did not start: {_last_words(self.log)}; see {self.log}")
+        raise StoreUnavailableError(f"etcd ({self._program}) did not start: {_last_log_line(self.log)}; see {self.log}")
 
     def has_ended(self) -> bool:
-        """Whether it is not there, although nobody stopped it."""
+        """Whether it ended although it was not stopped."""
         return self._process is not None and self._process.poll() is not None
 
     def stop(self) -> None:
-        """End it in order, or by force where it does not."""
+        """Shut it down cleanly, or kill it after a timeout."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
@@ -174,10 +174,10 @@ class EtcdMember:
 
 
 def start_members(
-    program: str, plans: Sequence[MemberPlan], options: Sequence[str] = (), *, ends_with_us: bool = False
+    program: str, plans: Sequence[MemberPlan], options: Sequence[str] = (), *, ends_with_parent: bool = False
 ) -> list[EtcdMember]:
-    """A cluster of its own, up."""
-    members = [EtcdMember(program, plan, plans, options, ends_with_us=ends_with_us) for plan in plans]
+    """The members of a new cluster, started and accepting connections."""
+    members = [EtcdMember(program, plan, plans, options, ends_with_parent=ends_with_parent) for plan in plans]
     try:
         for member in members:
             member.start()
@@ -191,7 +191,7 @@ def start_members(
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nobody uses, all different because all are held until the last is found."""
+    """Free ports, all different because all stay bound until the last is found."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:
@@ -202,6 +202,6 @@ def _free_ports(count: int) -> list[int]:
             one.close()
 
 
-def _last_words(log: Path) -> str:
+def _last_log_line(log: Path) -> str:
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "it said nothing"
+    return lines[-1][:300] if lines else "its log is empty"

@@ -1,9 +1,8 @@
-"""Events worth a log line, on stderr: one line each, for people (`text`) or for programs (`json`).
+"""Log events on stderr: one line each, for people (`text`) or for programs (`json`).
 
     2026-01-31T09:30:00.125Z info  started node=1 address=127.0.0.1:9092
 
-Python's own `logging` carries them, so that what libraries report looks the same; `telemetry.events` is how we
-write one.
+Python's own `logging` carries them, so that events of libraries look the same; `telemetry.events` writes them.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ LogFormat = Literal["text", "json"]
 
 
 def configure(form: LogFormat, level: LogLevel) -> None:
-    """Send everything that is logged to stderr, in that form and from that level on."""
+    """Send all log events from that level on to stderr, in that form."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonForm() if form == "json" else _TextForm())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
 def _time(record: logging.LogRecord) -> str:
-    moment = datetime.fromtimestamp(record.created, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    created = datetime.fromtimestamp(record.created, UTC)
+    return created.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class _TextForm(logging.Formatter):

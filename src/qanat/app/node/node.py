@@ -1,4 +1,4 @@
-"""One node, put together: store, logs, broker and doors, started in order and stopped in reverse.
+"""One node, put together: store, logs, broker and listeners, started in order and stopped in reverse.
 
     BASE/metadata.db        the embedded metadata store, shared by all brokers of this host
     BASE/broker-<id>/       this broker's logs
@@ -13,36 +13,31 @@ import asyncio
 import os
 import socket
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
-
 from qanat.adapters.storage_engines import FileEngine
 from qanat.app.node.compose import Logs, open_log_directory
 from qanat.app.node.node_names import number_of
-from qanat.app.settings.metadata import MetadataSettings
+from qanat.app.settings.metadata_settings import MetadataSettings
+from qanat.app.settings.node_settings import NodeSettings
 from qanat.broker.broker import Broker
-from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.cluster import keys, values
 from qanat.cluster.format_levels import first_level
 from qanat.cluster.store import Absent, MetadataStore, Put
 from qanat.groups.assignors.assignor import Assignor
 from qanat.groups.assignors.built_in import NAMES
-from qanat.groups.settings import GroupSettings
 from qanat.log.directories.directory import LogDirectory
 from qanat.log.directories.storage_engine import StorageEngine
 from qanat.log.runtime.log_runtime import LogRuntime
-from qanat.log.settings import DirectorySettings
 from qanat.model.errors import AddressInUseError, ReadOnlyError, StorageError
 from qanat.security.settings import SecuritySettings
-from qanat.servers.http.settings import NOT_SERVED, HttpSettings
+from qanat.servers.http.settings import NOT_SERVED
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.servers.kafka.listener import KafkaListener
 from qanat.telemetry.events import log_event
-from qanat.transactions.settings import TransactionSettings
 
 if TYPE_CHECKING:
     from qanat.servers.http.listener import HttpListener
@@ -50,26 +45,7 @@ if TYPE_CHECKING:
     from qanat.servers.metrics.listener import MetricsListener
 
 _EVERYWHERE = ("", "0.0.0.0", "::")
-
 OnFault = Callable[[KafkaConnection, BaseException], None]
-
-
-class NodeSettings(Struct, frozen=True):
-    """Everything that one node is told."""
-
-    data_dir: str = "data"
-    node_id: int | str = 0
-    """A number, or a name that stands for one."""
-    storage_engine: str = "file"
-    metadata: MetadataSettings = field(default_factory=MetadataSettings)
-    broker: BrokerSettings = field(default_factory=BrokerSettings)
-    directory: DirectorySettings = field(default_factory=DirectorySettings)
-    groups: GroupSettings = field(default_factory=GroupSettings)
-    transactions: TransactionSettings = field(default_factory=TransactionSettings)
-    security: SecuritySettings = field(default_factory=SecuritySettings)
-    http: HttpSettings = field(default_factory=lambda: HttpSettings(http_port=NOT_SERVED))
-    topic_defaults: Mapping[str, str] = field(default_factory=dict)
-    """Topic settings that hold where a topic has none of its own."""
 
 
 def _ignore(connection: KafkaConnection, fault: BaseException) -> None:
@@ -89,15 +65,15 @@ class Node:
         logs: Callable[[LogDirectory], AbstractAsyncContextManager[LogRuntime]] = Logs,
         seed: int | None = None,
     ) -> None:
-        """A store or an engine that is given outlives the node: whoever brings it closes it.
+        """The caller closes a store or engine that it passes: both outlive the node.
 
-        `logs` puts a data directory to work; `seed` decides whatever the broker leaves to chance.
+        `logs` runs a data directory; `seed` fixes the broker's random choices.
         """
         self._logs = logs
         self._seed = seed
         self.settings = settings
         self._on_fault = on_fault
-        self._given_store = store
+        self._store = store
         self._engine = engine
         self._opened = AsyncExitStack()
         self.node_id = -1
@@ -119,18 +95,18 @@ class Node:
 
     @property
     def address(self) -> str:
-        """What clients connect to."""
+        """The address that the node listens on."""
         return f"{self.settings.broker.host_name}:{self.listener.port}"
 
     @property
     def advertised_address(self) -> str:
-        """What clients are told to connect to."""
+        """The address that the node tells clients to connect to."""
         listener = self._advertised()
         return f"{listener.host}:{listener.port}"
 
     async def _open(self, opened: AsyncExitStack) -> None:
         settings = self.settings
-        store = self._given_store
+        store = self._store
         if store is None:
             store = await self._open_store()
             opened.push_async_callback(store.close)
@@ -155,8 +131,8 @@ class Node:
             topic_defaults=settings.topic_defaults,
             seed=self._seed,
         )
-        gate = _gate(settings.security)
-        self.listener = KafkaListener(self.broker, self._on_fault, gate)
+        listener_security = _listener_security(settings.security)
+        self.listener = KafkaListener(self.broker, self._on_fault, listener_security)
         await self.listener.bind()
         inter_broker = await self._open_inter_broker(opened)
         opened.push_async_callback(self.broker.close)
@@ -167,18 +143,17 @@ class Node:
         if settings.broker.metrics_port is not None:
             await self._open_metrics(opened, settings.broker.metrics_port)
         if settings.http.http_port != NOT_SERVED:
-            await self._open_http(opened, gate)
+            await self._open_http(opened, listener_security)
 
     async def _open_inter_broker(self, opened: AsyncExitStack) -> values.Listener | None:
-        """The brokers' own listener answers before we are registered: who finds us there finds somebody."""
+        """Open the listener for other brokers before this broker registers: it answers as soon as they see it."""
         broker = self.settings.broker
         if broker.inter_broker_port is None:
             return None
         if broker.inter_broker_port == self.listener.port:
-            # Both can be bound as long as neither is listened on: the kernel would not tell.
+            # The kernel lets both bind as long as neither listens, and would report nothing.
             raise AddressInUseError(
-                f"brokers cannot be heard on {broker.inter_broker_port}, which is the port of clients: choose another "
-                "inter.broker.port"
+                f"inter.broker.port {broker.inter_broker_port} is the port of clients: choose another inter.broker.port"
             )
         listener = KafkaListener(self.broker, self._on_fault, inter_broker_port=broker.inter_broker_port)
         await listener.bind()
@@ -188,21 +163,21 @@ class Node:
         return values.Listener(name="INTERNAL", host=host, port=listener.port)
 
     async def _open_metrics(self, opened: AsyncExitStack, port: int) -> None:
-        # Imported late: most nodes of a test or a demonstration serve none.
+        # Imported late: most nodes of tests and demonstrations serve no metrics.
         from qanat.servers.metrics.listener import MetricsListener
 
         self.metrics = MetricsListener(self.broker, self.listener, self.settings.broker.metrics_host_name, port)
         await self.metrics.start()
         opened.push_async_callback(self.metrics.close)
 
-    async def _open_http(self, opened: AsyncExitStack, gate: ListenerSecurity | None) -> None:
-        # Imported beside the loop, which answers Kafka clients meanwhile.
+    async def _open_http(self, opened: AsyncExitStack, listener_security: ListenerSecurity | None) -> None:
+        # Imported in a worker: the event loop answers Kafka clients meanwhile.
         await asyncio.to_thread(import_module, "qanat.servers.http.listener")
         from qanat.servers.http.listener import HttpListener
         from qanat.servers.metrics.text import MetricsText
 
         metrics = MetricsText(self.broker, self.listener)
-        http = HttpListener(self.broker, self.listener.dispatcher, self.settings.http, metrics, gate)
+        http = HttpListener(self.broker, self.listener.dispatcher, self.settings.http, metrics, listener_security)
         try:
             await http.start()
         except AddressInUseError as fault:
@@ -216,12 +191,12 @@ class Node:
         opened.push_async_callback(http.close)
 
     async def _open_store(self) -> MetadataStore:
-        # Imported where they are needed: each has its time to load.
+        # Imported where they are needed: each takes time to load.
         settings = self.settings
         if settings.storage_engine != "memory":
             _make_folder(settings.data_dir)
         if settings.metadata.metadata_store == "etcd":
-            from qanat.app.node.etcd_opening import open_etcd
+            from qanat.app.node.etcd_connection import open_etcd
 
             return await open_etcd(settings.metadata)
         if settings.storage_engine == "memory":
@@ -245,7 +220,7 @@ class Node:
 
 
 def _engine(settings: NodeSettings) -> StorageEngine:
-    """The storage engine; ours are taken as they are, without asking what else is installed, which takes its time."""
+    """The storage engine; built-in ones are made without searching installed packages, which takes time."""
     if settings.storage_engine in ("file", "mmap"):
         return FileEngine(settings.directory)
     from qanat.app.node.plugins import storage_engine
@@ -254,7 +229,7 @@ def _engine(settings: NodeSettings) -> StorageEngine:
 
 
 def assignors(names: list[str]) -> dict[str, Assignor] | None:
-    """Those that groups may ask for; None where ours are enough, which are known without asking what is installed."""
+    """Assignors by name; None where all names are built-in ones, which need no search of installed packages."""
     if set(names) <= set(NAMES):
         return None
     from qanat.app.node.plugins import partition_assignors
@@ -262,8 +237,8 @@ def assignors(names: list[str]) -> dict[str, Assignor] | None:
     return partition_assignors(names)
 
 
-def _gate(settings: SecuritySettings) -> ListenerSecurity | None:
-    """Who is let in and who decides; None where everybody may do everything, which needs no import."""
+def _listener_security(settings: SecuritySettings) -> ListenerSecurity | None:
+    """Authenticators and authorizer of the listener; None where every client may do everything."""
     is_open = settings.listener_security_protocol == "PLAINTEXT"
     if is_open and not settings.authorizer_class_name:
         return None
@@ -278,14 +253,14 @@ def _gate(settings: SecuritySettings) -> ListenerSecurity | None:
 
 
 def reachable_host(bound: str) -> str:
-    """What clients can connect to when we listen there: a name of this host where we listen everywhere."""
+    """The host that clients connect to: the name of this host where the node listens on all addresses."""
     return socket.gethostname() if bound in _EVERYWHERE else bound
 
 
 async def _cluster_id(store: MetadataStore, keeping: NodeSettings | None) -> str:
-    """The cluster's id; the first broker draws one, before any data is marked with it.
+    """The cluster's id; the first broker draws one, before it marks any data with it.
 
-    `keeping` are the settings of a node that keeps data.
+    `keeping` are the settings of a node that stores data on disk.
     """
     while True:
         entry = await store.get(keys.CLUSTER)
@@ -302,25 +277,25 @@ def _make_folder(data_dir: str) -> None:
         os.makedirs(data_dir, exist_ok=True)
     except OSError as fault:
         raise ReadOnlyError(
-            f"cannot make the data directory {data_dir}: {fault.strerror}; choose another --data-dir"
+            f"cannot create the data directory {data_dir}: {fault.strerror}; choose another --data-dir"
         ) from None
 
 
 def _require_file(store: str, settings: NodeSettings) -> None:
-    """Refuse to make a store where one was lost: before there is an empty file that looks like one."""
+    """Refuse to create a store where one was lost, before an empty file looks like one."""
     if not os.path.exists(store):
         _refuse_orphans(settings)
 
 
 def _refuse_orphans(settings: NodeSettings) -> None:
-    """Refuse to begin a new cluster beside the data of an old one: its topics would be unknown, and in the way."""
+    """Refuse to start a new cluster on the data of an old one: its topics would be unknown and block new ones."""
     data_dir, metadata = settings.data_dir, settings.metadata
     for name in sorted(os.listdir(data_dir)) if os.path.isdir(data_dir) else ():
         folder = f"{data_dir}/{name}"
         if name.startswith("broker-") and os.path.exists(f"{folder}/meta.properties"):
             raise StorageError(
                 f"{folder} holds data and {_lost_store(data_dir, metadata)} "
-                f"and start again. To begin anew without that data: mv {folder} {data_dir}/old-{name}, then start; its "
+                f"and start again. To start without that data: mv {folder} {data_dir}/old-{name}, then start; its "
                 f"records stay readable with qanat log dump {data_dir}/old-{name}/TOPIC-PARTITION"
             )
 

@@ -1,7 +1,7 @@
-"""Names of nodes: Kafka knows brokers by number, people by name (`local-001`); the store says which is which.
+"""Names of nodes: Kafka knows brokers by number, operators by name (`local-001`); the store maps names to numbers.
 
-/qanat/node-names/<name>     `NodeName`: the name's number, given once and kept for ever
-/qanat/node-names/#<number>  the same the other way round, so that no two names get one number
+/qanat/node-names/<name>     `NodeName`: the name's number, assigned once and for ever
+/qanat/node-names/#<number>  the reverse, so that no two names get one number
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from qanat.model.errors import StoreUnavailableError
 
 _FOLDER = keys.ROOT + "node-names/"
 _FIRST = 1
-"""Numbers of named nodes begin here: 0 is what a node without any setting is."""
+"""Numbers of named nodes begin here: 0 is the default of a node without settings."""
 _ATTEMPTS_MAX = 100
 
 
@@ -27,7 +27,7 @@ class NodeName(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def number_of(store: MetadataStore, node_id: int | str) -> int:
-    """The number of a node; a name that is new gets the lowest that is free."""
+    """The number of a node; a new name gets the lowest free one."""
     if isinstance(node_id, int):
         return node_id
     for _ in range(_ATTEMPTS_MAX):
@@ -40,7 +40,7 @@ async def number_of(store: MetadataStore, node_id: int | str) -> int:
         result = await store.commit([Absent(key), Absent(reverse)], [Put(key, value), Put(reverse, value)])
         if isinstance(result, Committed):
             return number
-    raise StoreUnavailableError(f"node {node_id} cannot get a number: others keep taking it; start it again")
+    raise StoreUnavailableError(f"node {node_id} cannot get a number: other nodes took every one; start it again")
 
 
 async def _free_number(store: MetadataStore) -> int:

@@ -1,14 +1,14 @@
-"""Parts that can be swapped, found by name among installed packages' entry points.
+"""Plugins: parts of a broker, found by name among the entry points of installed packages.
 
-| group                       | what an entry point is                                                     |
-| --------------------------- | -------------------------------------------------------------------------- |
-| `qanat.storage_engines`     | called with `DirectorySettings`, gives a `log.directories.storage_engine.StorageEngine`        |
-| `qanat.partition_assignors` | called with nothing, gives a `groups.assignors.assignor.Assignor`          |
-| `qanat.authenticators`      | called with `SecuritySettings`, gives a `security.authentication.Authenticator` |
-| `qanat.authorizers`         | called with `SecuritySettings`, gives a `security.authorization.Authorizer` |
+| group                       | an entry point is called with | and returns a                                    |
+| --------------------------- | ----------------------------- | ------------------------------------------------ |
+| `qanat.storage_engines`     | `DirectorySettings`           | `log.directories.storage_engine.StorageEngine`   |
+| `qanat.partition_assignors` | nothing                       | `groups.assignors.assignor.Assignor`             |
+| `qanat.authenticators`      | `SecuritySettings`            | `security.authentication.Authenticator`          |
+| `qanat.authorizers`         | `SecuritySettings`            | `security.authorization.Authorizer`              |
 
-Only names that are installed under a group of ours are ever loaded: a setting
-chooses among them, it cannot name code.
+Rule: only names that are installed under one of these groups are loaded. A setting chooses among them; it cannot name
+      code.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ AUTHORIZERS = "qanat.authorizers"
 
 
 def storage_engine(name: str, settings: DirectorySettings) -> StorageEngine:
-    """The engine of that name; raises `UnknownStorageEngineError` listing those that are installed."""
+    """The engine of that name; raises `UnknownStorageEngineError` with the installed ones."""
     make = _loaded(STORAGE_ENGINES, "storage engine", name, UnknownStorageEngineError)
     engine: StorageEngine = make(settings)
     return engine
 
 
 def partition_assignors(names: Iterable[str]) -> dict[str, Assignor]:
-    """Assignors by the names that clients ask for them with; raises `InvalidSettingError`."""
+    """Assignors by the names that clients use; raises `InvalidSettingError`."""
     found: dict[str, Assignor] = {}
     for name in names:
         assignor: Assignor = _loaded(ASSIGNORS, "partition assignor", name, InvalidSettingError)()
@@ -48,7 +48,7 @@ def partition_assignors(names: Iterable[str]) -> dict[str, Assignor]:
 
 
 def authenticators(settings: SecuritySettings) -> dict[str, Authenticator]:
-    """The mechanisms that a listener offers, in the order in which they were given."""
+    """The mechanisms that a listener offers, in the order of the setting."""
     if not settings.mechanisms:
         raise InvalidSettingError("a SASL_PLAINTEXT listener needs at least one of sasl.enabled.mechanisms")
     found: dict[str, Authenticator] = {}
@@ -66,7 +66,7 @@ def authorizer(settings: SecuritySettings) -> Authorizer:
 
 
 def _loaded(group: str, what: str, name: str, error: type[QanatError]) -> Callable[..., Any]:
-    """What an entry point stands for; a name that is not installed is refused with those that are."""
+    """The object of an entry point; raises with the installed names where the name is not among them."""
     found = entry_points(group=group)
     if name not in found.names:
         installed = ", ".join(sorted(found.names)) or "none"

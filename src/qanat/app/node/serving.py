@@ -1,8 +1,8 @@
-"""A node at work: opened, announced, and closed when the process is told to stop.
+"""A node at work: opened, announced, and closed when a signal stops the process.
 
-Rule 1: the first SIGTERM or SIGINT stops the node in good order, and the exit code is 0. The
-        second does not wait: what is acknowledged is on disk, the next start recovers it.
-Rule 2: nothing is imported before the port answers that the answer does not need.
+Rule 1: the first SIGTERM or SIGINT starts a clean shutdown, and the exit code is 0. The second does not wait:
+        acknowledged records are on disk, and the next start recovers them.
+Rule 2: before the port answers, nothing is imported that the answer does not need.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from pathlib import Path
 from qanat.app.node.banner import banner, durability, recovered
 from qanat.app.node.event_log import LogFormat, configure
 from qanat.app.node.node import Node
-from qanat.app.settings.given import Given
 from qanat.app.settings.loading import Loaded, assignment, flag, load
+from qanat.app.settings.source_value import SourceValue
 from qanat.broker.runtime.operator_events import damage
 from qanat.model.errors import QanatError
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.telemetry.events import LogLevel, failure, log_event
 
-_HURRIED = 130
+_EXIT_FORCED = 130
 
 
 @dataclass(slots=True)
 class StartFlags:
-    """What a command line can say to `qanat start`."""
+    """The flags of `qanat start`."""
 
     config: Path | None = None
     port: int | None = None
@@ -42,8 +42,8 @@ class StartFlags:
     log_format: LogFormat = "text"
     log_level: LogLevel = "info"
 
-    def given(self) -> list[Given]:
-        """The flags that were used, as settings."""
+    def values(self) -> list[SourceValue]:
+        """The flags that the command line has, as settings."""
         flags = (
             ("port", self.port, "--port"),
             ("host.name", self.host, "--host"),
@@ -54,10 +54,10 @@ class StartFlags:
         return [*used, *map(assignment, self.assignments)]
 
 
-def serve(flags: StartFlags, environment: Mapping[str, str], presets: Iterable[Given] = ()) -> int:
-    """Run one node until it is told to stop; the exit code."""
+def serve(flags: StartFlags, environment: Mapping[str, str], presets: Iterable[SourceValue] = ()) -> int:
+    """Run one node until a signal stops it; returns the exit code."""
     configure(flags.log_format, flags.log_level)
-    loaded = load([*presets, *flags.given()], flags.config, environment)
+    loaded = load([*presets, *flags.values()], flags.config, environment)
     for notice in loaded.notices:
         log_event(notice)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -86,10 +86,10 @@ async def _serve(loaded: Loaded) -> int:
 
 
 def collect_rarely() -> None:
-    """Leave what start-up has made alone for good, and look at everything else seldom.
+    """Exclude the objects of start-up from garbage collection, and collect the others seldom.
 
-    Nearly all goes by reference counting. A look at everything holds the loop for as long as there is much,
-    and a single request of a hundred thousand rows would lead to several.
+    Reference counting frees nearly all objects. A full collection blocks the event loop for as long as there are many
+    objects, and a single request of a hundred thousand rows would cause several.
     """
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
@@ -101,8 +101,8 @@ def _listen_to_signals(stop: asyncio.Event) -> None:
 
     def on_signal(number: int) -> None:
         if stop.is_set():
-            log_event("a second signal: not waiting any longer", level="warning", signal=signal.Signals(number).name)
-            os._exit(_HURRIED)
+            log_event("second signal: exiting at once", level="warning", signal=signal.Signals(number).name)
+            os._exit(_EXIT_FORCED)
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -129,7 +129,7 @@ def _announce(node: Node, took_ms: int) -> None:
 
 
 def _on_fault(connection: KafkaConnection, fault: BaseException) -> None:
-    """A client that was cut off: its own doing is a line, ours comes with a traceback."""
+    """Log a disconnected client: its own fault as one line, a bug of ours with a traceback."""
     if isinstance(fault, QanatError):
         log_event("client cut off", level="warning", peer=connection.peer, reason=str(fault))
     else:

@@ -1,11 +1,11 @@
-"""`qanat pipeline`: pipelines on Spark from the command line.
+"""`qanat pipeline`: pipelines on Spark from the command line, a module per command.
 
-- `command`  `list`, `show`, `run`
-- `packing`  `pack`: what executors need, as an archive
-- `options`  a pipeline's settings as options, and what `--help` says of them
-- `running`  a pipeline in this process: Spark started, signals heeded, progress told and served
-- `live`     progress in the terminal: a table that is drawn again, or lines where nobody looks
-- `metrics`  the same for Prometheus, on a port of its own
+- `list` `show` `run`  the pipelines that come with Qanat, and your own in YAML
+- `pack`               an archive of Qanat for the executors of a cluster
+- `pipeline_options`   a pipeline's settings as options, and their `--help`
+- `pipeline_runner`    a pipeline in this process: Spark, signals, progress
+- `progress_display`   progress in the terminal: a live table, or lines without a terminal
+- `metrics_exporter`   the same for Prometheus, on a port of its own
 
-What a pipeline is lives in `qanat.spark.pipelines`; PySpark is imported only when one runs.
+Pipelines themselves are in `qanat.spark.pipelines`; PySpark is imported only when one runs.
 """

@@ -1,11 +1,12 @@
-"""What `qanat consume` was asked for: which topic, from where to where, in which partitions."""
+"""The plan of `qanat consume`: topic, partitions, and the positions to begin and to end at."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
 
-from qanat.app.records.positions import (
+from qanat.app.client.arguments import WrongArgumentError
+from qanat.app.records.topic_positions import (
     Bounds,
     Position,
     check_inside,
@@ -15,7 +16,6 @@ from qanat.app.records.positions import (
     parse_range,
 )
 from qanat.app.records.topic_reader import Reading
-from qanat.app.session import WrongArgumentError
 from qanat.connection.cluster import Cluster
 from qanat.connection.fetching import FetchLimits
 from qanat.connection.offsets import list_bounds
@@ -23,7 +23,7 @@ from qanat.connection.offsets import list_bounds
 
 @dataclass(frozen=True, slots=True)
 class ReadingPlan:
-    """The flags, read but not yet looked up; `begin_text` is how the beginning was written."""
+    """The flags, parsed but not yet resolved to offsets; `begin_text` is the text of --from."""
 
     topic: str
     first: Position
@@ -33,7 +33,7 @@ class ReadingPlan:
     limits: FetchLimits = field(default_factory=FetchLimits)
 
     async def reading(self, cluster: Cluster) -> Reading:
-        """Offsets to begin and to end with, in every partition that is asked for."""
+        """The offsets to begin and to end at, in every selected partition."""
         deadline = cluster.deadline()
         view = await cluster.topic(self.topic, deadline)
         bounds: Bounds = await list_bounds(cluster, view, deadline, is_committed_only=self.limits.is_committed_only)
@@ -45,18 +45,18 @@ class ReadingPlan:
         bounds = {partition: bounds[partition] for partition in self.partitions or bounds}
         check_inside(f"--from {self.begin_text}", self.first, bounds)
         positions = await offsets_at(cluster, view, self.first, bounds, deadline)
-        until_ms = self._moment_to_come()
+        until_ms = self._future_end_ms()
         is_fixed = self.last is not None and until_ms is None
         ends = await offsets_at(cluster, view, self.last, bounds, deadline) if is_fixed and self.last else {}
         return Reading(self.topic, positions, ends, until_ms, self.limits)
 
-    def _moment_to_come(self) -> int | None:
-        is_to_come = self.last is not None and self.last.kind == "moment" and self.last.number > _now_ms()
+    def _future_end_ms(self) -> int | None:
+        is_to_come = self.last is not None and self.last.kind == "timestamp" and self.last.number > _now_ms()
         return self.last.number if self.last is not None and is_to_come else None
 
 
 def places(begin: str, until: str | None, *, is_to_end: bool, tail: int | None) -> tuple[Position, Position | None]:
-    """Where to begin and to end, from the flags that say so."""
+    """Where to begin and to end, from the flags."""
     first, last = parse_range(begin)
     if tail is not None:
         if begin != "start" or tail < 1:
@@ -66,7 +66,7 @@ def places(begin: str, until: str | None, *, is_to_end: bool, tail: int | None) 
     ends += [Position("end")] if is_to_end else []
     ends += [last] if last is not None else []
     if len(set(ends)) > 1:
-        raise WrongArgumentError("say where to end once: --until, -e, --tail or begin:end")
+        raise WrongArgumentError("set the end once: --until, -e, --tail or begin:end")
     if until is not None:
         check_order(f"--from {begin} --until {until}", first, ends[0])
     return first, ends[0] if ends else None

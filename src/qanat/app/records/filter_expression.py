@@ -1,4 +1,4 @@
-r"""`--where`: a condition that a record must meet, written as one would in Python.
+r"""Filter expressions: `--where` conditions on records, in Python's syntax.
 
     key == "alice" and partition in (0, 3)
     json.amount > 100 and json.items[0].sku != null
@@ -10,8 +10,8 @@ Functions: `matches(text, expression)`, `startswith(text, start)`, `endswith(tex
 `int(x)`, `float(x)`.
 Operators: and or not, == != < <= > >=, in, is, + - * / %, brackets.
 
-Rule 1: what a record does not have is None, and what cannot be compared does not hold; a record never ends the reading.
-Rule 2: nothing is executed: the condition is parsed, and only what is named above is understood.
+Rule 1: a field that a record lacks is None, and a comparison that is impossible is false; no record ends the reading.
+Rule 2: nothing is executed: the condition is parsed, and only the names above are allowed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from qanat.app.session import WrongArgumentError
+from qanat.app.client.arguments import WrongArgumentError
 from qanat.wire.records import Record
 
 Subject = tuple[int, Record]
@@ -38,7 +38,7 @@ def _text(content: bytes | None) -> str | None:
 
 @lru_cache(maxsize=1)
 def _json(content: bytes | None) -> Any:
-    """Read once, however often a condition mentions it."""
+    """The parsed value, cached: a condition may name it several times."""
     try:
         return None if content is None else json.loads(content)
     except (ValueError, RecursionError):
@@ -88,11 +88,11 @@ _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mod: operator.mod,
 }
 _NOT_THERE = (TypeError, ValueError, AttributeError, KeyError, IndexError, ZeroDivisionError, OverflowError, re.error)
-"""What a term meets in a record that does not fit it."""
+"""Errors of a term on a record that does not fit it."""
 
 
 class Condition:
-    """A condition, read once; raises `WrongArgumentError` saying what in it is not understood."""
+    """A parsed condition; raises `WrongArgumentError` naming the part that is not allowed."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -126,7 +126,7 @@ class Condition:
         return None
 
     def _joined(self, node: ast.expr, depth: int) -> Term | None:
-        """What is made of several values by operators."""
+        """A term of operators and their operands."""
         match node:
             case ast.BoolOp(op=sign, values=values):
                 terms = [self._compiled(one, depth) for one in values]
@@ -147,7 +147,7 @@ class Condition:
         return None
 
     def _looked_up(self, node: ast.expr, depth: int) -> Term | None:
-        """Parts of json and headers, and what functions make of values."""
+        """A member of json or headers, or a function call."""
         match node:
             case ast.Attribute(value=whole, attr=name) if _has_members(whole):
                 return _member(self._compiled(whole, depth), lambda subject: name)

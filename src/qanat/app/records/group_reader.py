@@ -1,7 +1,7 @@
-"""`qanat consume --group`: a topic read as one of a group's members, who share its partitions.
+"""`qanat consume --group`: a topic read as a member of a group, which shares its partitions.
 
-What was printed is committed after each round, before the group may change; so nothing is printed by two members,
-unless one of them dies between the two.
+The member commits what it printed after each round, before the group may change. So no record is printed by two
+members, unless one dies between printing and committing.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from qanat.model.ids import TopicPartition
 async def read_as_member(
     cluster: Cluster, plan: ReadingPlan, group: str, printer: RecordPrinter, *, is_committing: bool
 ) -> None:
-    """Print what the group gives us, from where it stands, until the plan's end."""
-    # Everything as if we had the topic alone; of which the group gives us a part, and another one later.
+    """Print the assigned partitions from the group's positions to the plan's end."""
+    # The whole topic; the group assigns a part of it, and another part after a rebalance.
     whole = await plan.reading(cluster)
     read_before: dict[int, int] = {}
     async with Membership(cluster, group, [plan.topic]) as member:
@@ -28,7 +28,7 @@ async def read_as_member(
             if not assigned and plan.last is None:
                 await member.wait_for_change()
                 continue
-            committed = await _stands(cluster, group, whole, assigned)
+            committed = await _group_positions(cluster, group, whole, assigned)
             reading = _part(whole, committed, read_before)
             commits = _Commits(member, committed) if is_committing else None
             await _read_part(cluster, reading, printer, member, commits)
@@ -37,22 +37,22 @@ async def read_as_member(
                 return
 
 
-async def _stands(cluster: Cluster, group: str, whole: Reading, assigned: list[int]) -> dict[int, int]:
-    """Where the group stands in what is ours; where it has committed nothing, where the plan begins."""
+async def _group_positions(cluster: Cluster, group: str, whole: Reading, assigned: list[int]) -> dict[int, int]:
+    """The group's committed offsets of the assigned partitions, or the plan's beginning where there are none."""
     committed = await committed_offsets(cluster, group, cluster.deadline())
     starts = {partition: whole.positions.get(partition, 0) for partition in assigned}
     return {at: committed.get(TopicPartition(whole.topic, at), start) for at, start in starts.items()}
 
 
 def _part(whole: Reading, committed: dict[int, int], read_before: dict[int, int]) -> Reading:
-    """What to read of what is ours: not again what we have printed, should its commit have come too late."""
+    """The reading of the assigned partitions, without records that were printed but not committed in time."""
     positions = {at: max(offset, read_before.get(at, 0)) for at, offset in committed.items()}
     ends = {partition: end for partition, end in whole.ends.items() if partition in positions}
     return Reading(whole.topic, positions, ends, whole.until_ms, whole.limits)
 
 
 class _Commits:
-    """What the group knows of our reading."""
+    """The offsets that this member has committed."""
 
     def __init__(self, member: Membership, committed: dict[int, int]) -> None:
         self._member = member

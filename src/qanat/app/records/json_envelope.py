@@ -1,9 +1,9 @@
-"""A record as one line of JSON, which `consume --json-envelope` writes and `produce --json-envelope` reads unchanged.
+"""JSON envelope: a record as one line, which `consume --json-envelope` writes and `produce --json-envelope` reads.
 
     {"topic": "orders", "partition": 0, "offset": 7, "timestamp": 1767225600000,
      "key": "k", "value": "v", "headers": [["trace", "1"]]}
 
-Bytes that are no UTF-8 become {"base64": "..."}; a null stays null. Headers are pairs in
+Bytes that are not UTF-8 become {"base64": "..."}; a null stays null. Headers are pairs in
 order, since a name may come twice.
 """
 
@@ -14,7 +14,7 @@ import binascii
 import json
 from collections.abc import Mapping
 
-from qanat.app.session import WrongArgumentError
+from qanat.app.client.arguments import WrongArgumentError
 from qanat.wire.records import NO_TIMESTAMP, Record
 
 Encoded = str | dict[str, str] | None
@@ -37,7 +37,7 @@ def encode_envelope(topic: str, partition: int, record: Record) -> str:
 
 
 def decode_envelope(line: bytes, number: int) -> tuple[Record, int | None]:
-    """The record of a line, and its partition where it names one; `number` is the line's, for complaints."""
+    """The record of a line, and its partition where it names one; `number` is the line's, for errors."""
     try:
         found = json.loads(line)
         if not isinstance(found, dict):
@@ -54,11 +54,11 @@ def decode_envelope(line: bytes, number: int) -> tuple[Record, int | None]:
         )
         return record, _number(found, "partition", 0, 2**31 - 1)
     except UnicodeDecodeError:
-        raise WrongArgumentError(f"line {number} is no envelope: it is not UTF-8") from None
+        raise WrongArgumentError(f"line {number} is not an envelope: it is not UTF-8") from None
     except (ValueError, binascii.Error) as fault:
-        raise WrongArgumentError(f"line {number} is no envelope: {fault}") from None
+        raise WrongArgumentError(f"line {number} is not an envelope: {fault}") from None
     except RecursionError:
-        raise WrongArgumentError(f"line {number} is no envelope: it is nested too deeply") from None
+        raise WrongArgumentError(f"line {number} is not an envelope: it is nested too deeply") from None
 
 
 def _number(found: Mapping[str, object], name: str, lowest: int, highest: int) -> int | None:
@@ -72,7 +72,7 @@ def _number(found: Mapping[str, object], name: str, lowest: int, highest: int) -
 
 
 def _headers(found: object) -> tuple[tuple[str, bytes | None], ...]:
-    """Pairs in order; an object with a value per name will do, too."""
+    """Pairs in order; an object with a value per name is accepted, too."""
     pairs = list(found.items()) if isinstance(found, dict) else found or []
     headers = []
     for pair in pairs if isinstance(pairs, list) else [None]:

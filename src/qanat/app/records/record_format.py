@@ -1,4 +1,4 @@
-r"""Records in a form of one's own: the percent format of kcat and rpk.
+r"""Record format of `-f`: the percent format of kcat and rpk.
 
     %t topic    %p partition   %o offset      %k key      %K key length    %s %v value   %S %V value length
     %T %d timestamp in ms      %h headers     %H number of headers         %% a percent sign
@@ -13,7 +13,7 @@ import base64
 import re
 from collections.abc import Callable
 
-from qanat.app.session import WrongArgumentError
+from qanat.app.client.arguments import WrongArgumentError
 from qanat.app.terminal.printable import printable_content
 from qanat.wire.records import Record
 
@@ -42,7 +42,7 @@ _PIECES |= {"s": _PIECES["v"], "S": _PIECES["V"], "T": _PIECES["d"]}
 
 
 class RecordFormat:
-    """A format, read once; where it is escaped, what records hold cannot disturb a terminal."""
+    """A parsed format; with `is_escaped`, control characters of records are escaped for a terminal."""
 
     def __init__(self, text: str, *, is_escaped: bool = False) -> None:
         self._pieces: list[Piece | bytes] = []

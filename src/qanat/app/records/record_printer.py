@@ -1,6 +1,6 @@
-"""Records on standard output: those that are wanted, in the form that was asked for, as many as were asked for.
+"""Record printer: filtered records on standard output, in a form, up to a number.
 
-On a terminal, what would disturb it is shown as escapes (`printable`); a file or a pipe gets the bytes as they are.
+On a terminal, control characters are shown as escapes (`printable`); a file or a pipe gets the bytes unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Encode = Callable[[str, int, Record], bytes]
 
 
 class RecordPrinter:
-    """What was printed so far, and what is still to come."""
+    """Prints records that pass the filter, until the number is reached."""
 
     def __init__(self, wanted: RecordFilter, encode: Encode, number: int | None) -> None:
         self._wanted = wanted
@@ -30,14 +30,14 @@ class RecordPrinter:
         return self._left == 0
 
     def print(self, reading: Reading, records: Iterable[tuple[int, Record]]) -> None:
-        """Print what is wanted; where enough is printed, the reading's positions go back to what was not."""
+        """Print wanted records; at the number, the reading's positions go back to the first unprinted record."""
         pieces: list[bytes] = []
         stopped: set[int] = set()
         for partition, record in records:
             if partition in stopped:
                 continue
             if self._left == 0:
-                # What is not printed is not read: the next of the group begins here.
+                # A record that is not printed counts as unread: the next member of the group begins here.
                 reading.positions[partition] = record.offset
                 stopped.add(partition)
             elif self._wanted.wants(partition, record):
@@ -48,7 +48,7 @@ class RecordPrinter:
 
 
 def record_encoder(form: str, *, is_envelope: bool, is_raw: bool) -> Encode:
-    """How a record is written."""
+    """The function that encodes a record for output."""
     is_escaped = sys.stdout.isatty() and not is_raw
     if not is_envelope:
         return RecordFormat(form, is_escaped=is_escaped).encode

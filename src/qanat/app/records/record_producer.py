@@ -1,6 +1,6 @@
-"""Lines that become records that become batches, sent one round after another.
+"""Record producer: lines become records, records become batches, and batches are sent in rounds.
 
-Rule 1: lines are sent in their order, and what was sent before a fault stays: the fault says how far it came.
+Rule: lines are sent in their order. Lines sent before an error stay in the topic; the error says which ones.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
-from qanat.app.configs import TOPIC, describe_configs
+from qanat.app.client.arguments import WrongArgumentError
+from qanat.app.configs.config_requests import TOPIC, describe_configs
 from qanat.app.records.json_envelope import decode_envelope
-from qanat.app.session import WrongArgumentError
 from qanat.app.terminal.stdin_lines import LINE_BYTES_MAX, LineLimit
 from qanat.connection.cluster import Cluster
 from qanat.connection.faults import NotOfferedError, RefusedError
@@ -23,23 +23,23 @@ from qanat.wire.compression import Codec
 from qanat.wire.key_hash import partition_of
 from qanat.wire.records import Record, encode_batch
 
-Aimed = tuple[Record, int | None]
-"""A record, and the partition that it asks for."""
+AddressedRecord = tuple[Record, int | None]
+"""A record, and the partition that it names."""
 
 _BATCH_BYTES = 512 * 1024
-"""A batch is sent when its records have so many bytes; brokers accept one megabyte unless told otherwise."""
+"""A batch is sent when its records have so many bytes; brokers accept one megabyte by default."""
 _BATCH_RECORDS = 10_000
 _ENVELOPE_GROWTH = 6
-"""So many letters an envelope may need for one byte: \\u0000."""
+"""How many characters of an envelope one byte may take: \\u0000."""
 _ENVELOPE_FRAME = 64 * 1024
 
 
 class StoppedError(QanatError):
-    """Not all lines were taken; the message says which were."""
+    """Not all lines were accepted; the message says which were."""
 
 
 async def line_limit(cluster: Cluster, topic: str, *, is_envelope: bool) -> LineLimit:
-    """The longest line that the topic can take uncompressed."""
+    """The longest line that the topic accepts uncompressed."""
     try:
         settings = {one.name: one.value for one in await describe_configs(cluster, TOPIC, topic)}
         size = int(settings.get("max.message.bytes") or LINE_BYTES_MAX)
@@ -50,8 +50,8 @@ async def line_limit(cluster: Cluster, topic: str, *, is_envelope: bool) -> Line
 
 
 @dataclass(slots=True)
-class Sending:
-    """Where batches go, and how far it is."""
+class RecordSender:
+    """Sends batches to a topic and counts the lines."""
 
     cluster: Cluster
     topic: str
@@ -59,26 +59,26 @@ class Sending:
     acks: int
     is_verbose: bool = False
     _lines: int = 0
-    """Lines that were taken."""
+    """Lines that were accepted."""
 
     async def send_all(
         self,
         chunks: AsyncIterator[list[bytes]],
-        reading: LineReading,
-        spread: Spread,
-        tell: Callable[[int, int], None],
+        reading: LineParser,
+        partitioner: Partitioner,
+        report_progress: Callable[[int, int], None],
     ) -> None:
         """Send every line; raises `StoppedError` at the first that cannot be sent."""
         size = 0
         try:
             async for lines in chunks:
                 records, fault = reading.records(lines)
-                for batches in spread.batches(records):
+                for batches in partitioner.batches(records):
                     await self._send(batches)
                 if fault is not None:
                     raise fault
                 size += sum(map(len, lines)) + len(lines)
-                tell(size, self._lines)
+                report_progress(size, self._lines)
         except WrongArgumentError as fault:
             raise StoppedError(f"{fault}; {self._taken()}") from None
 
@@ -109,8 +109,8 @@ class Sending:
 
 
 @dataclass(slots=True)
-class LineReading:
-    """How a line becomes a record."""
+class LineParser:
+    """Parses lines as records."""
 
     delimiter: bytes | None = None
     key: bytes | None = None
@@ -119,9 +119,9 @@ class LineReading:
     is_envelope: bool = False
     _line_number: int = field(default=0)
 
-    def records(self, lines: Sequence[bytes]) -> tuple[list[Aimed], WrongArgumentError | None]:
-        """The records of these lines up to the first that cannot be one, and what is wrong with that."""
-        found: list[Aimed] = []
+    def records(self, lines: Sequence[bytes]) -> tuple[list[AddressedRecord], WrongArgumentError | None]:
+        """The records of these lines up to the first malformed one, and its error."""
+        found: list[AddressedRecord] = []
         for line in lines:
             try:
                 found.append(self.record(line))
@@ -129,8 +129,8 @@ class LineReading:
                 return found, fault
         return found, None
 
-    def record(self, line: bytes) -> Aimed:
-        """The record, and the partition that it asks for."""
+    def record(self, line: bytes) -> AddressedRecord:
+        """The record of a line, and the partition that it names."""
         self._line_number += 1
         now_ms = time.time_ns() // 1_000_000
         if self.is_envelope:
@@ -145,16 +145,16 @@ class LineReading:
 
 
 @dataclass(slots=True)
-class Spread:
-    """Which partition each record goes to, and which go together."""
+class Partitioner:
+    """Chooses the partition of each record and groups records into batches."""
 
     count: int
     fixed: int | None = None
     is_kept: bool = False
     _next: int = 0
 
-    def batches(self, records: Sequence[Aimed]) -> list[dict[int, list[Record]]]:
-        """Records in rounds of at most one batch per partition; order within a partition is kept."""
+    def batches(self, records: Sequence[AddressedRecord]) -> list[dict[int, list[Record]]]:
+        """Records in rounds of at most one batch per partition, in order within a partition."""
         rounds: list[dict[int, list[Record]]] = [{}]
         sizes: dict[int, int] = {}
         for record, wanted in records:
@@ -167,7 +167,7 @@ class Spread:
             batch = rounds[-1].setdefault(at, [])
             batch.append(Record(len(batch), record.timestamp, record.key, record.value, record.headers))
             sizes[at] = sizes.get(at, 0) + size
-        # Records without a key share a partition while they come together, then it is the next one's turn.
+        # Records without a key share a partition within one call; the next call uses the next partition.
         self._next = (self._next + 1) % self.count
         return rounds
 
@@ -176,7 +176,7 @@ class Spread:
             return self.fixed
         if self.is_kept and wanted is not None:
             if not 0 <= wanted < self.count:
-                raise WrongArgumentError(f"there is no partition {wanted} here: leave --keep-partition away")
+                raise WrongArgumentError(f"there is no partition {wanted} here: leave --keep-partition out")
             return wanted
         return self._next if record.key is None else partition_of(record.key, self.count)
 

@@ -1,4 +1,4 @@
-"""Reading a topic from some places to others: rounds of fetches, one per leader, until nothing is wanted any more."""
+"""Topic reader: rounds of fetches, one per leader, from some offsets to others."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from qanat.wire.records import Record
 
 @dataclass(slots=True)
 class Reading:
-    """Where each partition is read next, and where it ends; a partition without an end is followed."""
+    """The next offset and the end of each partition; a partition without an end is followed."""
 
     topic: str
     positions: dict[int, int]
     ends: dict[int, int] = field(default_factory=dict)
     until_ms: int | None = None
-    """A moment to come: a partition ends with its first record from then on, or at its end when the moment is there."""
+    """A time in the future: a partition ends before its first record from then on, or at its end at that time."""
     limits: FetchLimits = field(default_factory=FetchLimits)
 
     def open_positions(self) -> dict[int, int]:
-        """The partitions that still have something to come."""
+        """The positions of partitions that have not reached their end."""
         return {
             partition: offset
             for partition, offset in self.positions.items()
@@ -39,7 +39,7 @@ class Reading:
         }
 
     def take(self, fetched: Fetched) -> list[Record]:
-        """Records before the end; the position moves behind what was looked at."""
+        """The fetched records before the end; advances the position."""
         self.positions[fetched.partition] = max(fetched.next_offset, self.positions[fetched.partition])
         if self.until_ms is not None and fetched.partition not in self.ends:
             late = (record.offset for record in fetched.records if record.timestamp >= self.until_ms)
@@ -50,7 +50,7 @@ class Reading:
 
 
 async def read(cluster: Cluster, reading: Reading) -> AsyncIterator[list[tuple[int, Record]]]:
-    """Rounds of records with their partitions. Who stops early sets the positions back to where it stopped."""
+    """Rounds of records with their partitions. A caller that stops early sets the positions back."""
     view = await cluster.topic(reading.topic, cluster.deadline())
     while positions := reading.open_positions():
         if reading.until_ms is not None and time.time_ns() // 1_000_000 >= reading.until_ms:
@@ -61,7 +61,7 @@ async def read(cluster: Cluster, reading: Reading) -> AsyncIterator[list[tuple[i
 
 
 async def _end_now(cluster: Cluster, reading: Reading, until_ms: int) -> None:
-    """The moment has come: what is there now is all that lies before it."""
+    """Set the end of every open partition at `until_ms`, which has passed."""
     deadline = cluster.deadline()
     waiting = [partition for partition in reading.positions if partition not in reading.ends]
     late = await list_offsets(cluster, reading.topic, dict.fromkeys(waiting, until_ms), deadline)
@@ -102,7 +102,7 @@ async def _fetch_all(
         bounds = await list_bounds(cluster, view, deadline)
         for part in found:
             if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                # Records were removed while we read: go on with the oldest that is left.
+                # Records were removed meanwhile: continue with the oldest one left.
                 positions[part.partition] = reading.positions[part.partition] = bounds[part.partition][0]
         found = [part for part in found if part.error_code != ErrorCode.OFFSET_OUT_OF_RANGE]
     for part in found:
@@ -112,12 +112,12 @@ async def _fetch_all(
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """Which records are wanted: all that are asked for must hold."""
+    """Which records to print: every condition must hold."""
 
     value: re.Pattern[bytes] | None = None
     key: bytes | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
-    """Names, with the value that one of them must have unless it is None."""
+    """Names, each with the value that a header of that name must have; None for any value."""
     condition: Condition | None = None
 
     def wants(self, partition: int, record: Record) -> bool:

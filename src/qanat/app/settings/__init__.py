@@ -1,18 +1,18 @@
-"""What a node is told: defaults < file < environment < flags, in one flat namespace of Kafka's dotted names.
+"""Settings of a node: defaults < file < environment < flags, in one flat namespace of Kafka's dotted names.
 
-- `given`      one setting as somebody wrote it, with where
-- `file`       a YAML or properties file, nested or dotted, with `${VARIABLE:default}`
-- `environment` `QANAT_NUM_PARTITIONS` and its like
-- `aliases`    the one table of other spellings, and of what has no meaning here
-- `own`        settings that belong to the node itself
-- `metadata`   settings of the metadata store
-- `catalogue`  every setting there is
-- `listeners`  Kafka's syntax for addresses
-- `loading`    all of it put together into `NodeSettings`
-- `page`       `docs/operating/settings.md`, generated
+- `source_value`       one setting as a source has it, with its place in the source
+- `settings_file`      a YAML or properties file, nested or dotted, with `${VARIABLE:default}`
+- `environment`        `QANAT_NUM_PARTITIONS` and other variables
+- `aliases`            the one table of other spellings, and of settings without effect
+- `own_settings`       settings that belong to the node itself
+- `metadata_settings`  settings of the metadata store
+- `catalogue`          every setting, with the struct that owns it
+- `listeners`          Kafka's syntax for addresses
+- `node_settings`      `NodeSettings`: the settings of a node, package by package
+- `loading`            all sources combined into `NodeSettings`
+- `settings_page`      `docs/operating/settings.md`, generated
 
-Rule 1: nothing is ignored in silence. A name that nobody knows is an error that says
-        where it stands and what is nearest; one without a meaning here is a notice.
-Rule 2: values are text until the struct that owns them reads them; what is wrong is said
-        with the place it came from.
+Rule 1: nothing is ignored in silence. An unknown name is an error that says where it stands and which name is nearest;
+        a setting without effect is a notice.
+Rule 2: values are text until the struct that owns them reads them; errors name the place that the value came from.
 """

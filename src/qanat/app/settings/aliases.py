@@ -1,4 +1,4 @@
-"""Other spellings of settings, and settings that have no meaning here: one table, which the documentation shows.
+"""Other spellings of settings, and settings without effect: one table, which the documentation shows.
 
 A row with a `setting` is another name for it, in other units where `factor` says so.
 A row without one is accepted, and a notice says why it has no effect.
@@ -12,17 +12,17 @@ from msgspec import Struct
 
 _HOUR_MS = 60 * 60 * 1000
 _THREADS = "one event loop serves all connections; there are no threads to count"
-_CLIENT = "clients decide it for themselves"
+_CLIENT = "clients decide it"
 _LATER_REGISTRY = "no registry is asked yet"
 _LATER_PIPE = "there are no pipes between brokers yet"
 _STORE = "the metadata store decides it; there is no separate controller"
-_MIN_ISR = "internal topics go by min.insync.replicas, as all others do"
+_MIN_ISR = "min.insync.replicas holds for internal topics, as for all others"
 
 
 class Alias(Struct, frozen=True):
     """One row."""
 
-    given: str
+    name: str
     setting: str | None = None
     factor: int = 1
     note: str = ""
@@ -53,7 +53,7 @@ FILE = (
     Alias("broker.storage.data-dir", "data.dir"),
     Alias("broker.storage.segment-size", "log.segment.bytes"),
     Alias("broker.network.port", "port"),
-    *_none("records and requests travel over TCP, whatever is said here", "broker.network.type"),
+    *_none("records and requests always travel over TCP", "broker.network.type"),
     *_none(_THREADS, "broker.network.threads.boss", "broker.network.threads.worker"),
     *_none(_LATER_REGISTRY, "broker.registry.url", "broker.registry.poll-interval"),
     *_none(_LATER_PIPE, "broker.pipe.poll-interval", "broker.pipe.batch-size"),
@@ -62,7 +62,7 @@ FILE = (
     Alias("default_replication_factor", "default.replication.factor"),
     Alias("default_retention_seconds", "log.retention.ms", 1000),
     Alias("default_retention_bytes", "log.retention.bytes"),
-    *_none("everything that is kept lies in data.dir", "memtx_dir", "vinyl_dir"),
+    *_none("all data lies in data.dir", "memtx_dir", "vinyl_dir"),
     Alias("acks", "http.acks"),
     Alias("max_poll_records", "http.max.poll.records"),
     Alias("session_timeout_ms", "http.session.timeout.ms"),
@@ -77,5 +77,5 @@ FILE = (
 )
 """Keys of files, `-X` and, in capitals and with our prefix, the environment."""
 
-BY_VARIABLE: Mapping[str, Alias] = {row.given: row for row in ENVIRONMENT}
-BY_KEY: Mapping[str, Alias] = {row.given: row for row in FILE}
+BY_VARIABLE: Mapping[str, Alias] = {row.name: row for row in ENVIRONMENT}
+BY_KEY: Mapping[str, Alias] = {row.name: row for row in FILE}

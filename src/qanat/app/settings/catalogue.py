@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from qanat.app.settings.metadata import MetadataSettings
-from qanat.app.settings.own import OwnSettings
+from qanat.app.settings.metadata_settings import MetadataSettings
+from qanat.app.settings.own_settings import OwnSettings
 from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.broker.settings.topic_settings import TOPIC_SETTINGS, TopicSetting
 from qanat.groups.settings import GroupSettings
@@ -38,7 +38,7 @@ class Known(Struct, frozen=True):
     owner: Owner
 
     def check(self, text: str) -> str:
-        """The value as its owner reads it; raises `ValueError` saying what is wrong with it."""
+        """The value as its owner reads it; raises `ValueError` with the reason."""
         try:
             if isinstance(self.owner, TopicSetting):
                 return self.owner.form.normalize(self.name, text)
@@ -49,13 +49,13 @@ class Known(Struct, frozen=True):
 
     @property
     def notice(self) -> str | None:
-        """Why setting it changes nothing, if so."""
+        """Why setting it has no effect; None if it has one."""
         is_idle = isinstance(self.owner, TopicSetting) and not self.owner.has_effect
-        return "it is remembered and has no effect" if is_idle else None
+        return "it is stored and has no effect" if is_idle else None
 
 
 def _reason(message: str) -> str:
-    """What is wrong, without the name and value that the reader is told anyway."""
+    """The reason alone, without the name and value that the error shows anyway."""
     for separator in (": Value must", ": Not a number", ": Expected value", ": String must", "': "):
         _, found, reason = message.rpartition(separator)
         if found:

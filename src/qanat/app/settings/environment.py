@@ -1,8 +1,7 @@
 """Settings from the environment: `QANAT_NUM_PARTITIONS=3`, and the variables of the alias table.
 
-Kafka's names have dots where variables have underscores, and nothing else, so every name has exactly
-one variable. A variable with our prefix that matches nothing is a typing error and is
-reported as one; nobody else has a claim to the prefix.
+Variables have underscores where Kafka's names have dots, and nothing else differs, so every name has exactly one
+variable. A variable with our prefix that matches no setting is an error: no other program uses the prefix.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from qanat.app.settings.aliases import BY_VARIABLE
-from qanat.app.settings.given import Given
+from qanat.app.settings.source_value import SourceValue
 from qanat.model.errors import InvalidSettingError
 from qanat.model.spelling import did_you_mean
 
@@ -19,17 +18,17 @@ CONFIG = "QANAT_CONFIG"
 BOOTSTRAP_SERVERS = "QANAT_BOOTSTRAP_SERVERS"
 PROFILE = "QANAT_PROFILE"
 CLIENT_PREFIX = "QANAT_CLIENT_"
-"""Settings of client commands (`app.client_settings`) that are no business of a node."""
+"""Settings of client commands (`app.client.client_settings`), which a node ignores."""
 ETCD = "QANAT_ETCD"
 OTHERS = {
     CONFIG: "the settings file, as with --config",
-    ETCD: "the program etcd, where a local cluster is to start one",
+    ETCD: "the program etcd, for a local cluster that starts one",
     BOOTSTRAP_SERVERS: "the broker that client commands talk to, as with --bootstrap",
     PROFILE: "the profile that client commands use, as with --profile",
     "QANAT_PURE": "read when Qanat is built: 1 compiles nothing",
     "QANAT_OFFLINE": "read by the tests: 1 fetches nothing",
 }
-"""Variables with our prefix that are no settings of a node."""
+"""Variables with our prefix that are not settings of a node."""
 
 
 def variable_of(name: str) -> str:
@@ -40,20 +39,20 @@ def variable_of(name: str) -> str:
     return PREFIX + name.upper().replace(".", "_").replace("-", "_")
 
 
-def read_environment(environment: Mapping[str, str], names: Collection[str]) -> list[Given]:
-    """What the environment sets, plain variables first: ours, which come later, win."""
+def read_environment(environment: Mapping[str, str], names: Collection[str]) -> list[SourceValue]:
+    """The settings of the environment, plain variables first: variables with our prefix come later and win."""
     plain = [
-        Given(variable, environment[variable], f"environment variable {variable}")
+        SourceValue(variable, environment[variable], f"environment variable {variable}")
         for variable in BY_VARIABLE
         if variable in environment
     ]
     by_variable = {variable_of(name): name for name in names}
-    ours: list[Given] = []
+    ours: list[SourceValue] = []
     for variable in sorted(environment):
         if not variable.startswith(PREFIX) or variable.startswith(CLIENT_PREFIX) or variable in OTHERS:
             continue
         if variable not in by_variable:
             hint = did_you_mean(variable, [*by_variable, *OTHERS], "docs/operating/settings.md lists all of them")
             raise InvalidSettingError(f"unknown environment variable {variable}{hint}")
-        ours.append(Given(by_variable[variable], environment[variable], f"environment variable {variable}"))
+        ours.append(SourceValue(by_variable[variable], environment[variable], f"environment variable {variable}"))
     return [*plain, *ours]

@@ -1,8 +1,8 @@
 """Kafka's syntax for addresses: `PLAINTEXT://host:port`.
 
-One listener without encryption is all there is for now; it may ask for authentication
-(`SASL_PLAINTEXT`). Its name is its security protocol, or is mapped to one. A `CONTROLLER` listener beside it is
-passed over: files made for Kafka have one, and here there is no separate controller.
+A node has one listener, without encryption for now; it may require authentication (`SASL_PLAINTEXT`). Its name is its
+security protocol, or is mapped to one. A `CONTROLLER` listener beside it is ignored: files made for Kafka have one, and
+Qanat has no separate controller.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ EVERYWHERE = "0.0.0.0"
 _LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9A-Fa-f:.]+\]|[^:/\[\]]*):(?P<port>\d{1,5})")
 _SERVED = ("PLAINTEXT", "SASL_PLAINTEXT")
 _ENCRYPTED = ("SSL", "SASL_SSL")
-_PASSED_OVER = "CONTROLLER"
+_IGNORED = "CONTROLLER"
 
 
 class ListenerAddress(NamedTuple):
-    """Where to listen, and what to ask of clients."""
+    """Where to listen, and the security protocol that clients must speak."""
 
     host: str
     port: int
@@ -38,7 +38,7 @@ def parse_protocols(text: str) -> dict[str, str]:
 
 
 def parse_listener(text: str, protocols: Mapping[str, str] | None = None) -> ListenerAddress:
-    """The one listener; raises `ValueError` saying what is wrong."""
+    """The one listener; raises `ValueError` with the reason."""
     found = [one for item in text.split(",") if (one := _parsed(item.strip(), protocols or {})) is not None]
     if len(found) != 1:
         raise ValueError(
@@ -50,9 +50,9 @@ def parse_listener(text: str, protocols: Mapping[str, str] | None = None) -> Lis
 def _parsed(item: str, protocols: Mapping[str, str]) -> ListenerAddress | None:
     match = _LISTENER.fullmatch(item)
     if match is None:
-        raise ValueError(f"{item!r} is no listener: write it as PLAINTEXT://127.0.0.1:9092")
+        raise ValueError(f"{item!r} is not a listener: write it as PLAINTEXT://127.0.0.1:9092")
     name, port = match["name"].upper(), int(match["port"])
-    if name == _PASSED_OVER:
+    if name == _IGNORED:
         return None
     protocol = protocols.get(name, name)
     if protocol in _ENCRYPTED:

@@ -1,4 +1,4 @@
-"""Settings put together: what each source says, one over the other, as the value that a node is made of."""
+"""Loading of settings: file, environment and flags combined into `NodeSettings`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from qanat.app.node.node import NodeSettings
 from qanat.app.settings.aliases import BY_KEY, BY_VARIABLE, Alias
 from qanat.app.settings.catalogue import SETTINGS
 from qanat.app.settings.environment import CONFIG, read_environment
-from qanat.app.settings.file import read_file
-from qanat.app.settings.given import Given
 from qanat.app.settings.listeners import EVERYWHERE, parse_listener, parse_protocols
-from qanat.app.settings.metadata import MetadataSettings
-from qanat.app.settings.own import OwnSettings
+from qanat.app.settings.metadata_settings import MetadataSettings, check_etcd_settings
+from qanat.app.settings.node_settings import NodeSettings
+from qanat.app.settings.own_settings import OwnSettings
+from qanat.app.settings.settings_file import read_file
+from qanat.app.settings.source_value import SourceValue
 from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.broker.settings.topic_settings import TopicSetting
 from qanat.groups.settings import GroupSettings
@@ -37,14 +37,14 @@ _LISTENERS = {
 
 
 class Loaded(Struct, frozen=True):
-    """A node's settings, and what its owner should be told about them."""
+    """A node's settings, and notices for its operator."""
 
     settings: NodeSettings
     notices: tuple[str, ...]
 
 
-def load(flags: Sequence[Given], file: Path | None, environment: Mapping[str, str]) -> Loaded:
-    """Read every source; raises `InvalidSettingError` for the first thing that is wrong."""
+def load(flags: Sequence[SourceValue], file: Path | None, environment: Mapping[str, str]) -> Loaded:
+    """Read every source; raises `InvalidSettingError` for the first error."""
     if file is None and environment.get(CONFIG):
         from pathlib import Path
 
@@ -55,99 +55,101 @@ def load(flags: Sequence[Given], file: Path | None, environment: Mapping[str, st
         flags,
     )
     notices: list[str] = []
-    given: dict[str, Given] = {}
+    values: dict[str, SourceValue] = {}
     protocols = _protocols(sources)
     for source in sources:
-        given |= _resolved(source, protocols, notices)
-    settings = _compose(_checked(given, notices))
-    notices += _without_etcd(settings.metadata, given)
+        values |= _resolved(source, protocols, notices)
+    settings = _compose(_checked(values, notices))
+    notices += _without_etcd(settings.metadata, values)
     return Loaded(settings, tuple(notices))
 
 
-def flag(name: str, value: object, spelling: str) -> Given:
+def flag(name: str, value: object, spelling: str) -> SourceValue:
     """A setting from the command line."""
-    return Given(name, str(value), spelling)
+    return SourceValue(name, str(value), spelling)
 
 
-def assignment(text: str) -> Given:
+def assignment(text: str) -> SourceValue:
     """`-X name=value`."""
     name, separator, value = text.partition("=")
     if not separator or not name:
         raise InvalidSettingError(f"-X {text}: write it as -X name=value")
-    return Given(name.strip(), value.strip(), f"-X {text}")
+    return SourceValue(name.strip(), value.strip(), f"-X {text}")
 
 
-def _protocols(sources: Iterable[Iterable[Given]]) -> Mapping[str, str]:
-    """What listeners with names of their own ask of clients: the last word on it, which every source goes by."""
-    maps = [given for source in sources for given in source if given.name == "listener.security.protocol.map"]
+def _protocols(sources: Iterable[Iterable[SourceValue]]) -> Mapping[str, str]:
+    """`listener.security.protocol.map` of the last source that has it; it holds for listeners of every source."""
+    maps = [value for source in sources for value in source if value.name == "listener.security.protocol.map"]
     try:
         return parse_protocols(maps[-1].text) if maps else {}
     except ValueError as fault:
         raise maps[-1].wrong(str(fault)) from None
 
 
-def _resolved(source: Iterable[Given], protocols: Mapping[str, str], notices: list[str]) -> dict[str, Given]:
-    """One source under the settings' own names; a setting that it gives twice is refused."""
-    found: dict[str, Given] = {}
-    for given in source:
-        for resolved in _taken_apart(_real(given, notices), protocols):
+def _resolved(
+    source: Iterable[SourceValue], protocols: Mapping[str, str], notices: list[str]
+) -> dict[str, SourceValue]:
+    """The settings of one source by their own names; raises where the source has a setting twice."""
+    found: dict[str, SourceValue] = {}
+    for value in source:
+        for resolved in _split_listener(_real(value, notices), protocols):
             earlier = found.get(resolved.name)
-            if earlier is not None and _is_twice(earlier, given):
-                raise InvalidSettingError(f"{resolved.name} is given twice: {earlier.origin} and {given.origin}")
+            if earlier is not None and _is_twice(earlier, value):
+                raise InvalidSettingError(f"{resolved.name} is given twice: {earlier.origin} and {value.origin}")
             found[resolved.name] = resolved
     return found
 
 
-def _is_twice(earlier: Given, later: Given) -> bool:
-    """Whether one file, or one command line, says two things; what `qanat dev` presets may be said otherwise."""
+def _is_twice(earlier: SourceValue, later: SourceValue) -> bool:
+    """Whether one file, or one command line, has a setting twice; flags may override presets of `qanat dev`."""
     return " line " in later.origin or (earlier.origin.startswith("-") and later.origin.startswith("-"))
 
 
-def _taken_apart(given: Given | None, protocols: Mapping[str, str]) -> tuple[Given, ...]:
+def _split_listener(value: SourceValue | None, protocols: Mapping[str, str]) -> tuple[SourceValue, ...]:
     """`listeners` and `advertised.listeners` as host, port and protocol, so that a later source may change each."""
-    if given is None:
+    if value is None:
         return ()
-    if given.name not in _LISTENERS:
-        return (given,)
-    host_name, port_name, any_host = _LISTENERS[given.name]
+    if value.name not in _LISTENERS:
+        return (value,)
+    host_name, port_name, any_host = _LISTENERS[value.name]
     try:
-        host, port, protocol = parse_listener(given.text, protocols)
+        host, port, protocol = parse_listener(value.text, protocols)
     except ValueError as fault:
-        raise given.wrong(str(fault)) from None
-    parts = (Given(host_name, host or any_host, given.origin), Given(port_name, str(port), given.origin))
-    is_bound = given.name == "listeners"
-    return (*parts, Given("listener.security.protocol", protocol, given.origin)) if is_bound else parts
+        raise value.wrong(str(fault)) from None
+    parts = (SourceValue(host_name, host or any_host, value.origin), SourceValue(port_name, str(port), value.origin))
+    is_bound = value.name == "listeners"
+    return (*parts, SourceValue("listener.security.protocol", protocol, value.origin)) if is_bound else parts
 
 
-def _real(given: Given, notices: list[str]) -> Given | None:
-    if given.name in SETTINGS:
-        return given
-    alias = BY_VARIABLE.get(given.name) or BY_KEY.get(given.name)
+def _real(value: SourceValue, notices: list[str]) -> SourceValue | None:
+    if value.name in SETTINGS:
+        return value
+    alias = BY_VARIABLE.get(value.name) or BY_KEY.get(value.name)
     if alias is None:
-        hint = did_you_mean(given.name, [*SETTINGS, *BY_KEY], "docs/operating/settings.md lists all of them")
-        raise InvalidSettingError(f"unknown setting {given.name!r} ({given.origin}){hint}")
+        hint = did_you_mean(value.name, [*SETTINGS, *BY_KEY], "docs/operating/settings.md lists all of them")
+        raise InvalidSettingError(f"unknown setting {value.name!r} ({value.origin}){hint}")
     if alias.setting is None:
-        notices.append(f"{given.name} ({given.origin}) has no effect: {alias.note}")
+        notices.append(f"{value.name} ({value.origin}) has no effect: {alias.note}")
         return None
-    return Given(alias.setting, _converted(given, alias), given.origin)
+    return SourceValue(alias.setting, _converted(value, alias), value.origin)
 
 
-def _converted(given: Given, alias: Alias) -> str:
+def _converted(value: SourceValue, alias: Alias) -> str:
     if alias.factor == 1:
-        return given.text
+        return value.text
     try:
-        number = int(given.text)
+        number = int(value.text)
     except ValueError:
-        raise given.wrong("a whole number was expected") from None
+        raise value.wrong("a whole number was expected") from None
     return str(number * alias.factor if number >= 0 else number)
 
 
-def _checked(given: Mapping[str, Given], notices: list[str]) -> dict[str, Given]:
+def _checked(values: Mapping[str, SourceValue], notices: list[str]) -> dict[str, SourceValue]:
     checked = {}
-    for name, one in given.items():
+    for name, one in values.items():
         known = SETTINGS[name]
         try:
-            checked[name] = Given(name, known.check(one.text), one.origin)
+            checked[name] = SourceValue(name, known.check(one.text), one.origin)
         except ValueError as fault:
             raise one.wrong(str(fault)) from None
         if known.notice is not None:
@@ -155,61 +157,59 @@ def _checked(given: Mapping[str, Given], notices: list[str]) -> dict[str, Given]
     return checked
 
 
-def _compose(given: Mapping[str, Given]) -> NodeSettings:
-    own = OwnSettings.parse(_of(OwnSettings, given))
-    data_dir = given.get("data.dir")
+def _compose(values: Mapping[str, SourceValue]) -> NodeSettings:
+    own = OwnSettings.parse(_of(OwnSettings, values))
+    data_dir = values.get("data.dir")
     if data_dir is not None and ("," in own.data_dir or not own.data_dir):
         raise data_dir.wrong("exactly one directory is needed")
     topic_defaults = {
-        known.owner.name: given[name].text
+        known.owner.name: values[name].text
         for name, known in SETTINGS.items()
-        if isinstance(known.owner, TopicSetting) and name in given
+        if isinstance(known.owner, TopicSetting) and name in values
     }
     return NodeSettings(
         data_dir=own.data_dir,
-        node_id=_node_id(own, given.get("node.id")),
+        node_id=_node_id(own, values.get("node.id")),
         storage_engine=own.storage_engine,
-        metadata=_metadata(given),
-        broker=BrokerSettings.parse(_of(BrokerSettings, given)),
-        directory=DirectorySettings.parse(_of(DirectorySettings, given)),
-        groups=GroupSettings.parse(_of(GroupSettings, given)),
-        transactions=TransactionSettings.parse(_of(TransactionSettings, given)),
-        security=SecuritySettings.parse(_of(SecuritySettings, given)),
-        http=HttpSettings.parse(_of(HttpSettings, given)),
+        metadata=_metadata(values),
+        broker=BrokerSettings.parse(_of(BrokerSettings, values)),
+        directory=DirectorySettings.parse(_of(DirectorySettings, values)),
+        groups=GroupSettings.parse(_of(GroupSettings, values)),
+        transactions=TransactionSettings.parse(_of(TransactionSettings, values)),
+        security=SecuritySettings.parse(_of(SecuritySettings, values)),
+        http=HttpSettings.parse(_of(HttpSettings, values)),
         topic_defaults=topic_defaults,
     )
 
 
-def _metadata(given: Mapping[str, Given]) -> MetadataSettings:
-    settings = MetadataSettings.parse(_of(MetadataSettings, given))
+def _metadata(values: Mapping[str, SourceValue]) -> MetadataSettings:
+    settings = MetadataSettings.parse(_of(MetadataSettings, values))
     if settings.metadata_store == "etcd":
-        from qanat.app.node.etcd_opening import check_settings
-
-        check_settings(settings)
+        check_etcd_settings(settings)
     return settings
 
 
-def _without_etcd(settings: MetadataSettings, given: Mapping[str, Given]) -> list[str]:
-    """Notices for what is said of an etcd that is not asked for."""
+def _without_etcd(settings: MetadataSettings, values: Mapping[str, SourceValue]) -> list[str]:
+    """Notices for settings of etcd where the metadata store is another one."""
     if settings.metadata_store == "etcd":
         return []
-    named = [one for name, one in given.items() if name.startswith("metadata.etcd.")]
+    named = [one for name, one in values.items() if name.startswith("metadata.etcd.")]
     return [f"{one.name} ({one.origin}) has no effect: metadata.store is {settings.metadata_store}" for one in named]
 
 
-def _of(struct: type[Settings], given: Mapping[str, Given]) -> dict[str, object]:
-    return {name: given[name].text for name in struct.__struct_encode_fields__ if name in given}
+def _of(struct: type[Settings], values: Mapping[str, SourceValue]) -> dict[str, object]:
+    return {name: values[name].text for name in struct.__struct_encode_fields__ if name in values}
 
 
-def _node_id(own: OwnSettings, given: Given | None) -> int | str:
-    """A number as it is; a name, if it can be one."""
+def _node_id(own: OwnSettings, value: SourceValue | None) -> int | str:
+    """A number, or a valid name."""
     text = own.node_id
     if text.isascii() and text.isdigit():
         if int(text) >= 2**31:
-            raise (given or Given("node.id", text, "default")).wrong("the highest number is 2147483647")
+            raise (value or SourceValue("node.id", text, "default")).wrong("the highest number is 2147483647")
         return int(text)
     is_name = text[:1].isalnum() and len(text) <= 200 and all(one.isalnum() or one in "._-" for one in text)
     if not is_name:
         rule = "write a number from 0 on, or a name that begins with a letter or digit and has also . _ -"
-        raise (given or Given("node.id", text, "default")).wrong(rule)
+        raise (value or SourceValue("node.id", text, "default")).wrong(rule)
     return text

@@ -1,9 +1,9 @@
-"""Rows for people and for programs: every listing of `qanat` comes out here.
+"""Listings: rows for people and for programs. Every listing of `qanat` is printed here.
 
-`table` is for the eye, `json` one document, `jsonl` one object per line, `yaml` one document,
+`table` is for people, `json` one document, `jsonl` one object per line, `yaml` one document,
 `csv` with a heading, `names` the first column alone. Values are plain: text, numbers, booleans or None.
 
-Programs get every column and every byte; the eye gets what fits the terminal, and no control characters.
+Programs get every column and every byte; people get what fits the terminal, without control characters.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _GAP = 2
 
 
 def print_rows(rows: Iterable[Row], columns: Sequence[str], output: str, spare: Sequence[str] = ()) -> None:
-    """Print rows with these columns; in a table that is too wide, the `spare` ones go first, in their order."""
+    """Print rows with these columns; a table that is too wide drops the `spare` ones, in their order."""
     match output:
         case "json":
             print(json.dumps(list(rows), indent=2))
@@ -53,7 +53,7 @@ def print_rows(rows: Iterable[Row], columns: Sequence[str], output: str, spare: 
 
 
 def print_done(rows: Sequence[Row], columns: Sequence[str], output: str, sentence: Callable[[Row], str]) -> None:
-    """Say what was done: a sentence a row for people, the rows for programs."""
+    """Print what was done: a sentence per row for people, the rows for programs."""
     if output != "table":
         print_rows(rows, columns, output)
         return
@@ -81,7 +81,7 @@ def _print_table(rows: Sequence[Row], columns: Sequence[str], spare: Sequence[st
 
 
 def fitting(cells: dict[str, list[str]], spare: Sequence[str], width: int) -> list[str]:
-    """The columns that fit, or all that cannot be spared."""
+    """The columns that fit, or all that are not spare."""
     kept = list(cells)
     for column in spare:
         needed = sum(max(map(len, (heading(one), *cells[one]))) + _GAP for one in kept) - _GAP

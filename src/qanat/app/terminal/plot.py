@@ -1,4 +1,4 @@
-"""A line chart as SVG, made here: some lines of text do not justify a plotting library."""
+"""Line charts as SVG: a few lines of text do not justify a plotting library."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 110, 36, 38
 _COLOURS = ("#2563eb", "#d97706", "#dc2626", "#059669", "#7c3aed")
 _GRID_LINES = 5
 _FEW = 12
-"""So few points are marked: a line through one of them would not be seen."""
+"""Lines of at most so many points get dots: a line through one point would be invisible."""
 
 Points = Sequence[tuple[float, float]]
-"""Where, for example seconds since 1970, and a value."""
+"""A place on the axis, for example seconds since 1970, and a value."""
 Ticks = Sequence[tuple[float, str]]
-"""Where on the axis something is written, and what."""
+"""A place on the axis and its label."""
 
 
 def hours(first: float, last: float) -> Ticks:
     """The time of day, for seconds since 1970."""
-    moments = [first + (last - first) * number / _GRID_LINES for number in range(_GRID_LINES + 1)]
-    return [(moment, strftime("%H:%M", gmtime(moment))) for moment in moments]
+    places = [first + (last - first) * number / _GRID_LINES for number in range(_GRID_LINES + 1)]
+    return [(place_x, strftime("%H:%M", gmtime(place_x))) for place_x in places]
 
 
 def numbers(first: float, last: float) -> Ticks:
@@ -36,7 +36,7 @@ def numbers(first: float, last: float) -> Ticks:
 def line_chart(
     title: str, lines: Mapping[str, Points], ticks: Callable[[float, float], Ticks] = hours, axis: str = ""
 ) -> str:
-    """An SVG document with one line for each name; `ticks` writes on the axis from its first to its last place."""
+    """An SVG document with one line for each name; `ticks` labels the axis from its first to its last place."""
     points = [point for line in lines.values() for point in line]
     first, last = min(x for x, _ in points), max(x for x, _ in points)
     top = _GRID_LINES * round_step(max(y for _, y in points) / _GRID_LINES)
@@ -55,8 +55,8 @@ def line_chart(
         _, y = place(first, value)
         parts.append(f'<line x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#e5e7eb"/>')
         parts.append(f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end" fill="#6b7280">{value:,.10g}</text>')
-    for moment, label in ticks(first, last):
-        x, _ = place(moment, 0)
+    for place_x, label in ticks(first, last):
+        x, _ = place(place_x, 0)
         parts.append(f'<text x="{x:.1f}" y="{HEIGHT - 16}" text-anchor="middle" fill="#6b7280">{escape(label)}</text>')
     if axis:
         x = (_LEFT + WIDTH - _RIGHT) / 2
@@ -74,7 +74,7 @@ def line_chart(
 
 
 def round_step(least: float) -> float:
-    """The next number that people like to see on an axis.
+    """The next round number for the steps of an axis.
 
     >>> round_step(0.13), round_step(104.0), round_step(230.0)
     (0.2, 200.0, 250.0)

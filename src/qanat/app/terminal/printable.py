@@ -1,6 +1,6 @@
-"""Foreign text made safe for a terminal: what would move the cursor, colour or turn writing around becomes escapes.
+"""Untrusted text made safe for a terminal: control characters that move the cursor, colour or reverse text are escaped.
 
-Names and records come from strangers. What goes to a file or a pipe is left as it is.
+Names and records come from clients that are not trusted. Text for a file or a pipe stays unchanged.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"}
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""The text with escapes for whatever is not to be printed, except the characters to `keep`.
+    r"""The text with escapes for unsafe characters, except those to `keep`.
 
     >>> print(printable("red \x1b[31m and\nnext"))
     red \x1b[31m and\nnext
@@ -26,7 +26,7 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def printable_content(content: bytes) -> bytes:
-    """A record's bytes for a terminal; lines and tabs stay, bytes that are no text become escapes."""
+    """A record's bytes for a terminal; line breaks and tabs stay, bytes that are not text become escapes."""
     return printable(content.decode("utf-8", "backslashreplace"), keep="\n\t").encode()
 
 
@@ -37,7 +37,7 @@ def printable_json(line: str) -> str:
 
 def _numbered(letter: str) -> str:
     code = ord(letter)
-    # Arguments that are no UTF-8 reach us with such letters in place of their bytes.
+    # Python decodes arguments that are not UTF-8 with such characters in place of their bytes.
     if 0xDC80 <= code <= 0xDCFF:
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

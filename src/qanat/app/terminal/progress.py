@@ -1,4 +1,4 @@
-"""What takes long says on a terminal how far it is; anywhere else it is quiet."""
+"""Progress of long commands, on a terminal only: status lines and bars on stderr."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def told_status(before: str = "") -> Iterator[Callable[[str], None]]:
-    """A line that says what is being done at the moment, gone at the end."""
+def status_line(before: str = "") -> Iterator[Callable[[str], None]]:
+    """A status line, removed at the end; call the result with its text."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda text: None
         return
@@ -22,8 +22,8 @@ def told_status(before: str = "") -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def told_bytes(what: str, total_bytes: int | None, pieces: str = "lines") -> Iterator[Callable[[int, int], None]]:
-    """A bar, or a count where the end is not known; it is told the bytes and the pieces that are done."""
+def byte_progress(what: str, total_bytes: int | None, pieces: str = "lines") -> Iterator[Callable[[int, int], None]]:
+    """A bar, or a count where the total is unknown; call the result with the bytes and pieces done."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda size, done: None
         return
@@ -40,15 +40,15 @@ def told_bytes(what: str, total_bytes: int | None, pieces: str = "lines") -> Ite
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=total_bytes, done=0)
 
-        def tell(size: int, done: int) -> None:
+        def advance(size: int, done: int) -> None:
             progress.update(task, completed=size, done=done)
 
-        yield tell
+        yield advance
 
 
 @contextmanager
-def told_count(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar of records; it is told how many are done."""
+def count_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar of records; call the result with the number done."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda done: None
         return
@@ -62,7 +62,7 @@ def told_count(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def size_of(descriptor: int) -> int | None:
-    """How many bytes a file still holds; None for what is none."""
+    """How many bytes a file still holds; None where it is not a regular file."""
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):

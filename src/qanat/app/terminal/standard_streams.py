@@ -1,7 +1,7 @@
-"""The standard streams when they are not what a program hopes for: closed, full, or with nobody at the other end.
+"""The standard streams, also when they are closed, full or without a reader.
 
-Rule 1: a descriptor that was closed before we began is taken, so that no socket ever gets its number.
-Rule 2: who stops reading (`qanat … | head`) is not bothered; the exit code is that of a program which SIGPIPE ended.
+Rule 1: a descriptor that was closed before the start is opened, so that no socket ever gets its number.
+Rule 2: a reader that goes away (`qanat … | head`) is no error; the exit code is that of a program which SIGPIPE ended.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EXIT_PIPE_CLOSED = 141
 
 
 class _StandardOutput(FileIO):
-    """Descriptor 1; remembers what went wrong with it, which a bare `OSError` does not tell."""
+    """Descriptor 1; stores its error, because a bare `OSError` does not say which stream failed."""
 
     fault: OSError | None = None
 
@@ -39,7 +39,7 @@ def prepare() -> None:
         try:
             os.fstat(number)
         except OSError:
-            # The lowest free number is the one that is given out.
+            # open() returns the lowest free number, which is this one.
             os.open(os.devnull, os.O_RDWR)
     if sys.stdout is not None:
         raw = _StandardOutput(1, "w", closefd=False)
@@ -47,7 +47,7 @@ def prepare() -> None:
         sys.stdout = TextIOWrapper(BufferedWriter(raw), encoding, "backslashreplace", line_buffering=is_terminal)
 
 
-def complain(sentence: str) -> None:
+def print_error(sentence: str) -> None:
     """One sentence on stderr, if that can be written to."""
     if sys.stderr is None:
         return
@@ -65,16 +65,16 @@ def flush() -> None:
         sys.stdout.flush()
 
 
-def after_world_fault(fault: OSError) -> int:
-    """Say what the operating system refused; the exit code."""
+def report_os_error(fault: OSError) -> int:
+    """Print an error of the operating system; returns the exit code."""
     if not _is_of_stdout(fault):
-        complain(_sentence(fault))
+        print_error(_sentence(fault))
         return EXIT_FAILED
-    # Python flushes once more at exit; let that go nowhere instead of complaining.
+    # Python flushes once more at exit; into /dev/null it raises nothing.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     if isinstance(fault, BrokenPipeError):
         return EXIT_PIPE_CLOSED
-    complain(f"cannot write to standard output: {fault.strerror}")
+    print_error(f"cannot write to standard output: {fault.strerror}")
     return EXIT_FAILED
 
 
@@ -87,6 +87,6 @@ def _sentence(fault: OSError) -> str:
     try:
         os.getcwd()
     except OSError:
-        return "the current directory is gone: change to one that is there"
+        return "the current directory does not exist any more: change to another one"
     where = f"{fault.filename}: " if fault.filename is not None else ""
     return f"{where}{fault.strerror or fault}"

@@ -1,4 +1,4 @@
-"""Standard input as chunks of whole lines: what is there is handed on at once, and no more is held than agreed."""
+"""Standard input as chunks of whole lines: available lines are passed on at once, and memory is bounded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from qanat.app.session import WrongArgumentError
+from qanat.app.client.arguments import WrongArgumentError
 
 _CHUNK_BYTES = 1024 * 1024
 LINE_BYTES_MAX = 64 * 1024 * 1024
@@ -18,16 +18,16 @@ STDIN = 0
 
 @dataclass(frozen=True, slots=True)
 class LineLimit:
-    """How long a line may be, and who says so."""
+    """How long a line may be, and the reason."""
 
     size_bytes: int = LINE_BYTES_MAX
-    reason: str = "no record is as long"
+    reason: str = "no record can be that long"
 
 
 async def read_lines(limit: LineLimit, descriptor: int = STDIN) -> AsyncIterator[list[bytes]]:
-    """Lines without their ends, as many as have come; the last one need not have an end.
+    """Lines without their ends, as many as are available; the last one need not have an end.
 
-    A line that is too long is named by its number as soon as that is certain; those before it are handed on first.
+    A line that is too long raises with its number as soon as that is certain, after the lines before it were yielded.
     """
     left = b""
     before = 0
@@ -44,14 +44,14 @@ async def read_lines(limit: LineLimit, descriptor: int = STDIN) -> AsyncIterator
 
 
 async def _chunks(descriptor: int) -> AsyncIterator[bytes]:
-    """What a thread reads: on only when the last chunk is taken, and without holding up the end of the process."""
+    """Chunks that a thread reads, one at a time; the thread does not delay the end of the process."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[bytes] = asyncio.Queue()
     wanted = threading.Semaphore(1)
     over = threading.Event()
 
     def read() -> None:
-        # The descriptor itself: a lock on Python's own buffer would be held while we wait, and at exit.
+        # The descriptor itself: Python's own buffer would stay locked while this waits, and at exit.
         chunk = b"\n"
         while chunk and wanted.acquire() and not over.is_set():
             try:
@@ -61,7 +61,7 @@ async def _chunks(descriptor: int) -> AsyncIterator[bytes]:
             try:
                 loop.call_soon_threadsafe(queue.put_nowait, chunk)
             except RuntimeError:
-                return  # The loop is closed: nobody wants any more.
+                return  # The loop is closed: the consumer is gone.
 
     threading.Thread(target=read, name="stdin", daemon=True).start()
     try:

@@ -1,7 +1,7 @@
 """`--watch`: the same listing again and again, until Ctrl-C.
 
-On a terminal each picture takes the place of the last. Elsewhere they follow one another. A cluster that does not
-answer for a while is no reason to stop: that is what one is watching for.
+On a terminal each listing replaces the last one; elsewhere they follow one another. A cluster that does not answer for
+a while does not end it: operators watch for exactly that.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Annotated, TypeVar
 
 from cyclopts import Parameter
 
-from qanat.app.session import Target, WrongArgumentError, run
-from qanat.app.terminal.standard_streams import complain
+from qanat.app.client.arguments import WrongArgumentError
+from qanat.app.client.target import Target, run
+from qanat.app.terminal.standard_streams import print_error
 from qanat.connection.cluster import Cluster
 from qanat.connection.faults import OutOfTimeError, UnreachableError
 
@@ -29,12 +30,12 @@ _SECONDS_MAX = 24 * 60 * 60
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Whether to look once or to go on looking."""
+    """Whether to list once or repeatedly."""
 
     watch: Annotated[bool, Parameter(name=["--watch", "-w"], negative="")] = False
-    """Show it again and again, until Ctrl-C."""
+    """Repeat the listing until Ctrl-C."""
     every: Annotated[float, Parameter(name="--every")] = 2.0
-    """With --watch: seconds from one look to the next."""
+    """With --watch: seconds between two listings."""
 
 
 ONCE = Watch()
@@ -43,7 +44,7 @@ ONCE = Watch()
 def show(
     target: Target, watch: Watch, look: Callable[[Cluster], Awaitable[Result]], print_it: Callable[[Result], None]
 ) -> None:
-    """Look and print, once or as often as told."""
+    """Look and print, once or repeatedly."""
     if not watch.watch:
         print_it(run(target, look))
         return
@@ -73,4 +74,4 @@ async def _next(cluster: Cluster, every_s: float, look: Callable[[Cluster], Awai
         try:
             return await look(cluster)
         except (UnreachableError, OutOfTimeError) as fault:
-            complain(str(fault))
+            print_error(str(fault))

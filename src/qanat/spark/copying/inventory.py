@@ -1,10 +1,9 @@
-"""What a cluster holds besides records: its id, topics with their settings and partitions, where groups stand."""
+"""The inventory of a cluster: its id, topics with settings and partitions, positions of groups."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
+from collections.abc import Iterable
 
 from qanat.connection.cluster import Cluster
 from qanat.connection.committed import committed_offsets
@@ -24,28 +23,22 @@ from qanat.wire.kafka.registry import ApiKey
 
 TOPIC = 2
 _SET_FOR_THE_TOPIC = 1
-"""Where a setting comes from: the topic itself, not the broker and not a default."""
+"""DescribeConfigs' source of a topic's own setting, neither the broker's nor a default."""
 OWN_TOPICS = re.compile(r"__.*|qanat-(?:mirror|replay)\..*")
-"""What brokers and copies keep for themselves: nobody copies it."""
+"""Internal topics of brokers and of copies, which are never copied."""
 OWN_GROUPS = re.compile(r"qanat-spark-.*")
 
 Groups = dict[str, dict[TopicPartition, int]]
-Result = TypeVar("Result")
-
-
-def patiently(lookups: Lookups, ask: Callable[[Cluster, Deadline], Awaitable[Result]]) -> Result:
-    """Ask again where a broker is restarting or a leader moves, as long as the cluster's timeout lasts."""
-    return lookups.run(lambda cluster, deadline: cluster.persist(lambda: ask(cluster, deadline), deadline))
 
 
 def cluster_id(lookups: Lookups) -> str:
-    """The id that a cluster has for ever."""
-    found = patiently(lookups, lambda cluster, deadline: cluster.metadata([], deadline)).cluster_id
+    """The id of a cluster, which never changes."""
+    found = lookups.ask(lambda cluster, deadline: cluster.metadata([], deadline)).cluster_id
     return found or "without-id"
 
 
 def topics(lookups: Lookups, names: Iterable[str]) -> dict[str, TopicState]:
-    """Those of the topics that are there."""
+    """The state of these topics, without those that do not exist."""
     wanted = sorted(set(names))
 
     async def ask(cluster: Cluster, deadline: Deadline) -> dict[str, TopicState]:
@@ -64,7 +57,7 @@ def topics(lookups: Lookups, names: Iterable[str]) -> dict[str, TopicState]:
             for name, one in there.items()
         }
 
-    return patiently(lookups, ask)
+    return lookups.ask(ask)
 
 
 async def _settings(cluster: Cluster, names: list[str], deadline: Deadline) -> dict[str, dict[str, str]]:
@@ -84,7 +77,7 @@ async def _settings(cluster: Cluster, names: list[str], deadline: Deadline) -> d
 
 
 def group_names(lookups: Lookups) -> list[str]:
-    """Every group of the cluster but those that stand for queries."""
+    """Every group of the cluster except those of Spark queries."""
 
     async def ask(cluster: Cluster, deadline: Deadline) -> set[str]:
         found: set[str] = set()
@@ -92,15 +85,15 @@ def group_names(lookups: Lookups) -> list[str]:
             link = await cluster.node_link(broker.node_id, deadline)
             response: ListGroupsResponse = await link.call(ApiKey.LIST_GROUPS, ListGroupsRequest(), deadline)
             check(f"groups of broker {broker.node_id}", response.error_code)
-            # Share groups and their like commit nothing that could be restored.
+            # Share groups commit no offsets that could be restored.
             found |= {one.group_id for one in response.groups if one.protocol_type in ("", "consumer")}
         return found
 
-    return sorted(name for name in patiently(lookups, ask) if name and not OWN_GROUPS.fullmatch(name))
+    return sorted(name for name in lookups.ask(ask) if name and not OWN_GROUPS.fullmatch(name))
 
 
 def groups(lookups: Lookups, only: Iterable[str], pattern: str = ".*", leave_out: Iterable[str] = ()) -> Groups:
-    """Where groups stand in these topics, those that stand anywhere in them."""
+    """The positions of groups in these topics, without groups that have none."""
     wanted, left_out = set(only), set(leave_out)
     names = [name for name in group_names(lookups) if re.fullmatch(pattern, name) and name not in left_out]
 
@@ -113,10 +106,10 @@ def groups(lookups: Lookups, only: Iterable[str], pattern: str = ".*", leave_out
                 found[name] = in_topics
         return found
 
-    return patiently(lookups, ask) if wanted and names else {}
+    return lookups.ask(ask) if wanted and names else {}
 
 
 def topic_names(lookups: Lookups) -> list[str]:
     """Every topic of the cluster."""
-    response = patiently(lookups, lambda cluster, deadline: cluster.metadata(None, deadline))
+    response = lookups.ask(lambda cluster, deadline: cluster.metadata(None, deadline))
     return sorted(topic.name for topic in response.topics if topic.name)

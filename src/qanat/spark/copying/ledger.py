@@ -1,12 +1,12 @@
-"""The topic that keeps a copy's map: which topics it wrote, and which old offset became which new one.
+"""The ledger of a copy: a topic with the topics that it wrote, and the map from old offsets to new ones.
 
-Its records are JSON, one key for each thing, so that compaction keeps everything:
+Its records are JSON, with a key for each fact, so that compaction removes none:
 
     ["copy", "orders", ID]            {"source": "orders", "way": ["cluster", …]}
     ["start", "orders", ID, 0]        {"old": 1200}     where the copy of a partition begins, if not at its first record
     ["map", "orders", ID, 0, 1200]    {"runs": [[1200, 1204, 500], …]}     old offset, new offset, how many
 
-ID is the topic's own: after a topic was deleted and made anew, what is said of the old one does not count.
+ID is the topic's id: entries of a topic that was deleted and recreated do not count.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from qanat.spark.copying.translation import PartitionMap, Run
 RUNS_AT_ONCE = 1000
 _COMMITTED = FetchLimits(max_wait_ms=200, partition_bytes=8 * 1024 * 1024, is_committed_only=True)
 
-Note = tuple[str, str]
-"""A key and a value, as they stand in the topic."""
+LedgerEntry = tuple[str, str]
+"""A key and a value of the topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ class Copy:
     topic: str
     id: str
     source: str
-    way: tuple[str, ...]
-    """The clusters that its records came through, the first one first."""
+    route: tuple[str, ...]
+    """The clusters that its records passed through, in order."""
 
 
 @dataclass(slots=True)
 class Ledger:
-    """What the topic says."""
+    """The content of the topic."""
 
     copies: dict[tuple[str, str], Copy] = field(default_factory=dict)
     """By name and id."""
@@ -52,9 +52,9 @@ class Ledger:
 
     starts: dict[tuple[str, int], int] = field(default_factory=dict)
 
-    def take(self, note: Note) -> None:
-        """One record of the topic."""
-        key, value = json.loads(note[0]), json.loads(note[1])
+    def apply(self, entry: LedgerEntry) -> None:
+        """Apply one record of the topic."""
+        key, value = json.loads(entry[0]), json.loads(entry[1])
         match key:
             case ["copy", topic, found]:
                 self.copies[topic, found] = Copy(topic, found, value["source"], tuple(value["way"]))
@@ -69,7 +69,7 @@ class Ledger:
         return self.maps.get((copy.id, partition)) or PartitionMap()
 
     def positions(self, copies: Iterable[Copy]) -> dict[TopicPartition, int]:
-        """How far these copies are, by the old topic's name: behind the last old offset that was copied."""
+        """The positions of these copies, by the old topic's name: after the last old offset that was copied."""
         by_id = {one.id: one for one in copies}
         every = {**self.starts, **{key: known.position for key, known in self.maps.items()}}
         return {
@@ -79,15 +79,15 @@ class Ledger:
         }
 
 
-def copy_note(copy: Copy) -> Note:
-    return _text(["copy", copy.topic, copy.id]), _text({"source": copy.source, "way": list(copy.way)})
+def copy_entry(copy: Copy) -> LedgerEntry:
+    return _text(["copy", copy.topic, copy.id]), _text({"source": copy.source, "way": list(copy.route)})
 
 
-def start_note(copy: Copy, partition: int, old: int) -> Note:
+def start_entry(copy: Copy, partition: int, old: int) -> LedgerEntry:
     return _text(["start", copy.topic, copy.id, partition]), _text({"old": old})
 
 
-def map_notes(copy: Copy, partition: int, runs: Iterable[Run]) -> Iterator[Note]:
+def map_entries(copy: Copy, partition: int, runs: Iterable[Run]) -> Iterator[LedgerEntry]:
     every = list(runs)
     for begin in range(0, len(every), RUNS_AT_ONCE):
         some = every[begin : begin + RUNS_AT_ONCE]
@@ -95,11 +95,11 @@ def map_notes(copy: Copy, partition: int, runs: Iterable[Run]) -> Iterator[Note]
         yield _text(key), _text({"runs": [list(run) for run in some]})
 
 
-async def read_notes(cluster: Cluster, topic: str, deadline: Deadline) -> list[Note]:
-    """Everything that stands in such a topic and is committed, in order."""
+async def read_entries(cluster: Cluster, topic: str, deadline: Deadline) -> list[LedgerEntry]:
+    """All committed entries of such a topic, in order."""
     first = (await list_offsets(cluster, topic, {0: EARLIEST}, deadline))[0].offset
     end = (await list_offsets(cluster, topic, {0: LATEST}, deadline))[0].offset
-    notes: list[Note] = []
+    entries: list[LedgerEntry] = []
     position = first
     while position < end:
         if deadline.is_over:
@@ -108,9 +108,9 @@ async def read_notes(cluster: Cluster, topic: str, deadline: Deadline) -> list[N
         link = await cluster.node_link(view.leaders[0], deadline)
         (answer,) = await fetch(link, topic, {0: position}, _COMMITTED, deadline)
         check(f"fetch of {topic}", answer.error_code)
-        notes += [((one.key or b"").decode(), (one.value or b"{}").decode()) for one in answer.records]
+        entries += [((one.key or b"").decode(), (one.value or b"{}").decode()) for one in answer.records]
         position = answer.next_offset
-    return notes
+    return entries
 
 
 def _text(value: object) -> str:

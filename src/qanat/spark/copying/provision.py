@@ -1,4 +1,4 @@
-"""Topics made as they should be: created, given more partitions, given other settings."""
+"""Provision of topics: created, extended and configured as required."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ _BROKERS_DEFAULT = -1
 _SET, _DELETE = 0, 1
 
 OF_ONE_CLUSTER = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
-"""Settings that name brokers: of no use elsewhere."""
+"""Settings that name brokers of one cluster."""
 
 
 def provide(lookups: Lookups, name: str, partitions: int, settings: Mapping[str, str]) -> TopicState:
-    """A topic with at least so many partitions and exactly these settings of its own; how it is then."""
+    """Provide a topic with at least so many partitions and exactly these settings of its own; returns its state."""
     wanted = {key: value for key, value in settings.items() if key not in OF_ONE_CLUSTER}
     there = topics(lookups, [name]).get(name)
     if there is None:
-        # Made without its settings: one that this cluster does not know must not keep the others away.
+        # Created without settings: one that this cluster does not know must not block the others.
         lookups.run(lambda cluster, deadline: _create(cluster, name, partitions, deadline))
         there = topics(lookups, [name])[name]
     if there.partitions < partitions:
@@ -54,7 +54,7 @@ def provide(lookups: Lookups, name: str, partitions: int, settings: Mapping[str,
 
 
 def follow(lookups: Lookups, name: str, current: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    """Change a topic's settings from what they are to what they should be; whether something had to be changed."""
+    """Change a topic's settings from the current to the wanted ones; returns whether anything changed."""
     changes = [AlterableConfig(key, _SET, value) for key, value in wanted.items() if current.get(key) != value]
     changes += [AlterableConfig(key, _DELETE, None) for key in current if key not in wanted]
     if not changes:
@@ -62,12 +62,12 @@ def follow(lookups: Lookups, name: str, current: Mapping[str, str], wanted: Mapp
     try:
         lookups.run(lambda cluster, deadline: _alter(cluster, name, changes, deadline))
     except RefusedError:
-        # All or none is the rule of the protocol; what this cluster can take it shall have.
+        # The protocol applies all or none; so each is tried alone, and this cluster gets those that it accepts.
         for one in changes:
             try:
                 lookups.run(lambda cluster, deadline, one=one: _alter(cluster, name, [one], deadline))  # type: ignore[misc]
             except RefusedError as fault:
-                _log.warning("%s is left as it is here: %s", one.name, fault)
+                _log.warning("setting %s of topic %s is not changed: %s", one.name, name, fault)
     return True
 
 

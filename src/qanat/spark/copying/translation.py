@@ -1,7 +1,7 @@
-"""From old offsets to new ones: the map of a copy, partition by partition. Pure.
+"""Offset translation: the map of a copy from old offsets to new ones, partition by partition. Pure.
 
-A run is a stretch in which both count up one by one: records with the old offsets `old … old + rows - 1` have the new
-ones `new … new + rows - 1`. Gaps of either side (markers of transactions, compaction) end a run.
+In a run both count up one by one: records with the old offsets `old … old + rows - 1` have the new ones
+`new … new + rows - 1`. Gaps on either side (markers of transactions, compaction) end a run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Run(NamedTuple):
-    """Records that follow each other in both places."""
+    """Records that are consecutive on both sides."""
 
     old: int
     new: int
@@ -38,16 +38,16 @@ class PartitionMap:
 
     @property
     def position(self) -> int:
-        """Behind the last old offset that was copied; 0 if none was."""
+        """The offset after the last old one that was copied; 0 if none was."""
         return self._old[-1] + self._rows[-1] if self._old else 0
 
     @property
     def end(self) -> int:
-        """Behind the last new offset."""
+        """The offset after the last new one."""
         return self._new[-1] + self._rows[-1] if self._new else 0
 
     def add(self, run: Run) -> None:
-        """The next run; a part of it that is known already is left out, as when a map is read twice."""
+        """Add the next run; skips a part that is known already, as when a map is read twice."""
         known = min(max(0, self.position - run.old), run.rows)
         old, new, rows = run.old + known, run.new + known, run.rows - known
         if not rows:
@@ -60,9 +60,9 @@ class PartitionMap:
         self._rows.append(rows)
 
     def translate(self, offset: int) -> int | None:
-        """Where a reader goes on who stood at an old offset: at the copy of the first record that he has not read.
+        """The new offset of a reader's old one: the copy of the first record that it has not read.
 
-        None before anything was copied; behind everything that was copied, behind the last copy.
+        None before anything was copied; the end for an offset after everything that was copied.
         """
         if not self._old:
             return None

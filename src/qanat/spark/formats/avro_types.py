@@ -1,4 +1,4 @@
-"""The columns that a schema of Avro describes, and what is done to a decoded value so that Arrow takes it."""
+"""Avro types: the columns of an Avro schema, and how decoded values are adapted for Arrow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Adapt = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A type, and how a value of it is made fit for Arrow; None where it is fit."""
+    """A type, and how a value of it is adapted for Arrow; None where it needs no change."""
 
     kind: pa.DataType
     adapt: Adapt | None = None
@@ -47,7 +47,7 @@ _WIDER = ({"int", "long"}, {"float", "double"})
 
 
 def described(schema: Any) -> Described:
-    """What a parsed schema describes; raises `SchemaError` for what has no column."""
+    """The type of a parsed schema; raises `SchemaError` for a type without a column."""
     return _described(schema, {}, ())
 
 
@@ -82,7 +82,7 @@ def _described(schema: Any, known: dict[str, Any], inside: tuple[str, ...]) -> D
 def _record(schema: Any, known: dict[str, Any], inside: tuple[str, ...]) -> Described:
     name = schema["name"]
     if name in inside:
-        raise SchemaError(f"record {name} of the Avro schema contains itself, which no column can")
+        raise SchemaError(f"record {name} of the Avro schema contains itself, which a column cannot")
     fields = {one["name"]: _described(one["type"], known, (*inside, name)) for one in schema["fields"]}
     changed = {name: one.adapt for name, one in fields.items() if one.adapt is not None}
 
@@ -109,7 +109,7 @@ def _map(value: Described) -> Described:
 
 
 def _union(branches: list[Any], known: dict[str, Any], inside: tuple[str, ...]) -> Described:
-    """Something or nothing; two numbers of which one is wider. Anything else is no single column."""
+    """An optional type, or two numbers of which one is wider. Any other union has no single column."""
     others = [one for one in branches if one != "null"]
     if not others:
         return Described(pa.null())

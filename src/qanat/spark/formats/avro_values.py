@@ -1,4 +1,4 @@
-"""Values of Avro, each one datum without a file around it."""
+"""Avro values, each a single datum without a container file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MISFITS = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError
 
 
 def avro_type(schema: str) -> Described:
-    """The type of the values that a schema describes."""
+    """The type of values of a schema."""
     return described(_parsed(schema))
 
 
@@ -27,7 +27,7 @@ def _parsed(schema: str) -> Any:
     try:
         document = json.loads(schema)
     except ValueError as fault:
-        raise SchemaError(f"option valueSchema is no JSON, which Avro's schemas are: {fault}") from None
+        raise SchemaError(f"option valueSchema is not JSON, as Avro schemas are: {fault}") from None
     try:
         return fastavro.parse_schema(document)
     except (
@@ -37,7 +37,7 @@ def _parsed(schema: str) -> Any:
         TypeError,
         ValueError,
     ) as fault:
-        raise SchemaError(f"option valueSchema is no schema of Avro: {type(fault).__name__} {fault}") from None
+        raise SchemaError(f"option valueSchema is not an Avro schema: {type(fault).__name__} {fault}") from None
 
 
 class AvroDecoder:
@@ -56,15 +56,15 @@ class AvroDecoder:
         try:
             found = self._read(source, self._schema, None)
         except _MISFITS as fault:
-            raise MisfitError(f"it is no Avro of this schema: {_why(fault)}") from None
+            raise MisfitError(f"it is not Avro of this schema: {_why(fault)}") from None
         if source.tell() != len(datum):
-            raise MisfitError(f"it is no Avro of this schema: {len(datum) - source.tell()} bytes are left over")
+            raise MisfitError(f"it is not Avro of this schema: {len(datum) - source.tell()} bytes are left over")
         adapt = self._described.adapt
         return found if adapt is None else adapt(found)
 
 
 def _why(fault: Exception) -> str:
-    """What the reader says; where a value ends before its schema does, it says little or nothing."""
+    """The reader's reason; it has none for a value that ends too early."""
     return "it ends too early" if isinstance(fault, EOFError | IndexError) else str(fault) or type(fault).__name__
 
 

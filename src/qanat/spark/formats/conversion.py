@@ -1,4 +1,4 @@
-"""What JSON and CSV can say, in the types of a schema; the rules are those of Spark's `from_json`, where it has one."""
+"""Conversion of JSON and CSV values into the types of a schema, by the rules of Spark's `from_json`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
 
 
 def converted(value: object, kind: pa.DataType, path: str = "") -> object:
-    """A value of parsed JSON as Arrow takes it for a type; raises `MisfitError` naming the field."""
+    """A value of parsed JSON for an Arrow type; raises `MisfitError` naming the field."""
     if value is None:
         return None
     if pa.types.is_struct(kind):
@@ -51,29 +51,29 @@ def _leaf(value: object, kind: pa.DataType, path: str) -> object:
     if pa.types.is_decimal(kind) and (is_number or isinstance(value, str)):
         return _decimal(str(value), kind, path)
     if pa.types.is_timestamp(kind) and isinstance(value, int) and is_number:
-        return _moment(value, kind, path)
+        return _timestamp(value, kind, path)
     if isinstance(value, str):
         return from_text(value, kind, path)
-    raise _misfit(value, _told(kind), path)
+    raise _misfit(value, _type_name(kind), path)
 
 
 def from_text(text: str, kind: pa.DataType, path: str) -> object:
-    """A value that is written as text."""
+    """A value from text."""
     try:
         if pa.types.is_timestamp(kind):
-            moment = datetime.fromisoformat(text.strip())
-            return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+            timestamp = datetime.fromisoformat(text.strip())
+            return timestamp if timestamp.tzinfo is not None else timestamp.replace(tzinfo=UTC)
         if pa.types.is_date(kind):
             return date.fromisoformat(text.strip())
         if pa.types.is_binary(kind):
             return base64.b64decode(text, validate=True)
     except (ValueError, binascii.Error, OverflowError):
         pass
-    raise _misfit(text, _told(kind), path)
+    raise _misfit(text, _type_name(kind), path)
 
 
 def from_field(text: str, kind: pa.DataType, path: str) -> object:
-    """A field of CSV: nothing is null, numbers and truths are read."""
+    """A field of CSV: no field is null, numbers and booleans are parsed."""
     if pa.types.is_string(kind):
         return text
     if pa.types.is_binary(kind):
@@ -87,7 +87,7 @@ def from_field(text: str, kind: pa.DataType, path: str) -> object:
         if pa.types.is_floating(kind):
             return float(_digits(bare))
     except (KeyError, ValueError):
-        raise _misfit(text, _told(kind), path) from None
+        raise _misfit(text, _type_name(kind), path) from None
     if pa.types.is_decimal(kind):
         return _decimal(bare, kind, path)
     return from_text(bare, kind, path)
@@ -100,12 +100,12 @@ def _digits(text: str) -> str:
     return text
 
 
-def _moment(seconds: int, kind: pa.DataType, path: str) -> datetime:
-    """Milliseconds, which many write, would be ten thousands of years from now."""
+def _timestamp(seconds: int, kind: pa.DataType, path: str) -> datetime:
+    """A timestamp from seconds; milliseconds, a common mistake, are out of range."""
     try:
         return _EPOCH + timedelta(seconds=seconds)
     except OverflowError:
-        raise _misfit(seconds, _told(kind), path) from None
+        raise _misfit(seconds, _type_name(kind), path) from None
 
 
 def _float(value: float, path: str) -> float:
@@ -119,14 +119,15 @@ def _decimal(text: str, kind: pa.DataType, path: str) -> Decimal:
     try:
         number = Decimal(text).quantize(Decimal(1).scaleb(-kind.scale))
     except InvalidOperation:
-        raise _misfit(text, _told(kind), path) from None
+        raise _misfit(text, _type_name(kind), path) from None
     if not number.is_finite() or len(number.as_tuple().digits) > kind.precision:
-        raise _misfit(text, _told(kind), path)
+        raise _misfit(text, _type_name(kind), path)
     return number
 
 
 def _misfit(value: object, wanted: str, path: str) -> MisfitError:
-    return MisfitError(f"field {path}: {_json(value)} is no {wanted}" if path else f"{_json(value)} is no {wanted}")
+    reason = f"{_json(value)} is not of type {wanted}"
+    return MisfitError(f"field {path}: {reason}" if path else reason)
 
 
 def _json(value: object) -> str:
@@ -136,8 +137,8 @@ def _json(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _told(kind: pa.DataType) -> str:
-    """A type in Spark's words."""
+def _type_name(kind: pa.DataType) -> str:
+    """The name of a type in Spark."""
     words = {"int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "bool": "boolean"}
     if pa.types.is_timestamp(kind):
         return "timestamp (2026-01-31T12:00:00Z, or seconds since 1970)"

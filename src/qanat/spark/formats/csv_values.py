@@ -1,4 +1,4 @@
-"""Lines of CSV as rows of a struct: one line a value, its fields in the order of the schema."""
+"""CSV values as rows of a struct: one line per value, its fields in the order of the schema."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from qanat.spark.formats.conversion import from_field
 from qanat.spark.formats.rows import Decoded, MisfitError, decode_each
 
 _NEEDS_A_LOOK = (b'"', b"\n", b"\r", b"0x", b"0X")
-"""Quotes and line breaks join and part lines; Arrow reads hexadecimal numbers, we do not."""
+"""Quotes and line breaks change where lines end; Arrow accepts hexadecimal numbers, we do not."""
 
 
 class CsvDecoder:
-    """Whole columns by Arrow's parser where nothing is quoted, value by value otherwise. An empty field is null."""
+    """Decodes whole columns with Arrow where nothing is quoted, value by value otherwise. An empty field is null."""
 
     def __init__(self, kind: pa.DataType, delimiter: str) -> None:
         self._kind = kind
@@ -37,9 +37,9 @@ class CsvDecoder:
             line = value.decode()
             (fields,) = list(csv.reader([line.rstrip("\r\n")], delimiter=self._delimiter, strict=True)) or [[]]
         except UnicodeDecodeError as fault:
-            raise MisfitError(f"it is no UTF-8: {fault.reason} at byte {fault.start}") from None
+            raise MisfitError(f"it is not UTF-8: {fault.reason} at byte {fault.start}") from None
         except (csv.Error, ValueError) as fault:
-            raise MisfitError(f"it is no line of CSV: {fault}") from None
+            raise MisfitError(f"it is not a line of CSV: {fault}") from None
         if len(fields) != len(self._types):
             raise MisfitError(f"it has {len(fields)} fields where the schema has {len(self._types)}")
         return {
@@ -48,7 +48,7 @@ class CsvDecoder:
         }
 
     def _at_once(self, values: pa.Array) -> pa.Array | None:
-        """The column, or None where each has to be looked at. Without quotes and line breaks a value is a line."""
+        """The column, or None where values must be decoded one by one. Without quotes and breaks a value is a line."""
         if any(pc.any(pc.match_substring(values, mark)).as_py() for mark in _NEEDS_A_LOOK):
             return None
         if pc.any(pc.equal(pc.binary_length(values), 0)).as_py():

@@ -1,4 +1,4 @@
-"""From binary values to a typed column: which decoder an option asks for."""
+"""Decoding: the decoder of a value format, from binary values to a typed column."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from qanat.spark.formats.value_format import SchemaError, ValueFormat
 
 class Decoder(Protocol):
     def decode(self, values: pa.Array) -> Decoded:
-        """A column as long as `values`; null where they are, and where they do not fit."""
+        """A column as long as `values`; null for nulls and misfits."""
         ...
 
 
 def decoder(form: ValueFormat, kind: pa.DataType) -> Decoder:
-    """The decoder for values of a format; `kind` is the column's type. Imported is what is used: workers are many."""
+    """The decoder of a format; `kind` is the column's type. Each format is imported on use: there are many workers."""
     match form.format:
         case "json":
             from qanat.spark.formats.json_values import JsonDecoder

@@ -1,5 +1,8 @@
-"""The bytes that a schema registry's serializers put before a value: a zero, the schema's id, and for protobuf the
-place of the message in its file. The schema itself is given by option, so the id is passed over."""
+"""Framing: the prefix that serializers of a schema registry put before a value.
+
+It has a zero byte, the schema's id, and for protobuf the place of the message in its file. An option has the schema, so
+the id is ignored.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ _INDEXES_MAX = 64
 
 
 def unframed(value: bytes, *, is_protobuf: bool) -> memoryview:
-    """The value itself; raises `MisfitError` where no such prefix stands before it."""
+    """The value without its prefix; raises `MisfitError` where it has none."""
     if len(value) < _HEAD or value[0] != 0:
-        raise MisfitError("it has no prefix of a schema registry (a zero byte and four of the schema's id)")
+        raise MisfitError("it has no prefix of a schema registry (a zero byte and four bytes of the schema's id)")
     view = memoryview(value)
     return view[_behind_indexes(view) :] if is_protobuf else view[_HEAD:]
 

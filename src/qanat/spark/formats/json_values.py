@@ -1,4 +1,4 @@
-"""JSON objects as rows of a struct."""
+"""JSON values as rows of a struct."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from qanat.spark.formats.rows import Decoded, MisfitError, decode_each
 
 
 class JsonDecoder:
-    """Whole columns by Arrow's parser where the types allow it, value by value otherwise."""
+    """Decodes whole columns with Arrow where the types allow it, value by value otherwise."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._kind = kind
@@ -31,16 +31,16 @@ class JsonDecoder:
         try:
             document = json.loads(value.decode())
         except UnicodeDecodeError as fault:
-            raise MisfitError(f"it is no UTF-8: {fault.reason} at byte {fault.start}") from None
+            raise MisfitError(f"it is not UTF-8: {fault.reason} at byte {fault.start}") from None
         except (ValueError, RecursionError) as fault:
-            raise MisfitError(f"it is no JSON: {fault}") from None
+            raise MisfitError(f"it is not JSON: {fault}") from None
         return converted(document, self._kind)
 
     def _at_once(self, values: pa.Array, schema: pa.Schema) -> pa.Array | None:
-        """The column, or None where a single value may be at fault: then each has to be looked at.
+        """The column, or None where a value may be malformed and all must be decoded one by one.
 
-        Arrow reads objects one after the other and does not care for lines. A value that begins and ends with a brace
-        and has no line break cannot lean on its neighbours, and as many objects as values are one object each.
+        Arrow reads objects one after the other and ignores lines. A value that begins and ends with a brace and has no
+        line break cannot combine with its neighbours, and as many objects as values are one object each.
         """
         if pc.any(pc.match_substring(values, b"\n")).as_py():
             return None
@@ -62,7 +62,7 @@ class JsonDecoder:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType | None:
-    """The type that Arrow's parser reads for ours, or None: moments and days are read as text and cast."""
+    """The type that Arrow's parser reads for ours, or None; timestamps and dates are read as text and cast."""
     if pa.types.is_struct(kind):
         fields = [(field.name, _plain(field.type)) for field in kind]
         return None if any(one is None for _, one in fields) else pa.struct(fields)

@@ -1,4 +1,4 @@
-"""What becomes of records whose value does not fit: kept apart with the reason, left out, or the end of the query."""
+"""Poison records, whose value does not fit: marked with the reason, dropped, or an error that ends the query."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MALFORMED = pa.struct([("reason", pa.string()), ("value", pa.binary())])
 
 
 class PoisonRecordError(QanatError):
-    """A record that does not fit its schema, in a query that wants none such."""
+    """A record that does not fit its schema, with mode=FAILFAST."""
 
 
 class ValueReader:
@@ -41,12 +41,12 @@ class ValueReader:
         where = f"offset {offsets[first]} of {at.topic} partition {at.partition}"
         if self._mode == "FAILFAST":
             raise PoisonRecordError(
-                f"the record at {where} is no valid {self._name}: {misfits[first]}. mode=PERMISSIVE keeps such records "
-                "with the reason in column malformed, mode=DROPMALFORMED leaves them out"
+                f"the record at {where} is not valid {self._name}: {misfits[first]}. mode=PERMISSIVE marks such "
+                "records with the reason in column malformed, mode=DROPMALFORMED drops them"
             )
         if self._mode == "DROPMALFORMED":
             _log.warning(
-                "%d records of %s partition %d are no valid %s and left out; the first is at offset %s: %s",
+                "dropped %d records of %s partition %d that are not valid %s; the first is at offset %s: %s",
                 len(misfits),
                 at.topic,
                 at.partition,
@@ -56,8 +56,8 @@ class ValueReader:
             )
             stays = pa.array([row not in misfits for row in range(len(values))], pa.bool_())
             return decoded.column, pa.nulls(len(values), MALFORMED), stays
-        told = [
+        malformed = [
             {"reason": misfits[row], "value": values[row].as_py()} if row in misfits else None
             for row in range(len(values))
         ]
-        return decoded.column, pa.array(told, MALFORMED), None
+        return decoded.column, pa.array(malformed, MALFORMED), None

@@ -1,4 +1,4 @@
-"""The columns that a message of protobuf has, and how a decoded message becomes a row of them."""
+"""Protobuf types: the columns of a message, and how a decoded message becomes a row."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _ENUM, _MESSAGE, _BYTES = 8, 10, 12
 
 
 def message_type(message: Descriptor, inside: tuple[str, ...] = ()) -> tuple[pa.DataType, Extract]:
-    """A struct, and how a message becomes one; what is not set is null, or its default where that cannot be told."""
+    """A struct, and how a message becomes one; an unset field is null, or its default if it has no presence."""
     if message.full_name == _TIMESTAMP:
-        return pa.timestamp("us", tz="UTC"), _moment
+        return pa.timestamp("us", tz="UTC"), _timestamp
     if message.full_name in inside:
-        raise SchemaError(f"message {message.full_name} contains itself, which no column can")
+        raise SchemaError(f"message {message.full_name} contains itself, which a column cannot")
     fields = [(one.name, *_field(one, (*inside, message.full_name))) for one in message.fields]
     if not fields:
-        raise SchemaError(f"message {message.full_name} has no fields, which no column can be")
+        raise SchemaError(f"message {message.full_name} has no fields, which a column needs")
     extracts = [(name, extract) for name, _, extract in fields]
 
     def extract(value: Any) -> dict[str, Any]:
@@ -79,5 +79,5 @@ def _as_it_is(value: Any) -> Any:
     return value
 
 
-def _moment(value: Any) -> datetime:
+def _timestamp(value: Any) -> datetime:
     return _EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)

@@ -1,4 +1,4 @@
-"""Messages of protobuf, described by a file descriptor set (`protoc --include_imports --descriptor_set_out`)."""
+"""Protobuf values, described by a file descriptor set (`protoc --include_imports --descriptor_set_out`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ProtobufDecoder:
             try:
                 return self._extract(self._class.FromString(content))
             except (DecodeError, OverflowError) as fault:
-                raise MisfitError(f"it is no {self._class.DESCRIPTOR.full_name}: {fault}") from None
+                raise MisfitError(f"it is not a {self._class.DESCRIPTOR.full_name}: {fault}") from None
 
         return decode_each(values, decode_one, self._kind)
 

@@ -1,4 +1,4 @@
-"""Values decoded one by one: each either fits, or has a reason why not."""
+"""Values decoded one by one, with a reason for each misfit."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ REASON_LENGTH_MAX = 300
 
 
 class MisfitError(Exception):
-    """A value that is not what its schema says."""
+    """A value that does not fit its schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A column, null where a value was null or did not fit; and why those did not, by row."""
+    """A column, null for nulls and misfits; and the reason of each misfit, by row."""
 
     column: pa.Array
     misfits: Mapping[int, str] = field(default_factory=dict)
 
 
 def decode_each(values: pa.Array, decode: Callable[[bytes], object], kind: pa.DataType) -> Decoded:
-    """A column of `kind`; `decode` raises `MisfitError` or gives what Arrow takes for that type."""
+    """A column of `kind`; `decode` raises `MisfitError` or returns a value for that Arrow type."""
     found: list[object] = []
     misfits: dict[int, str] = {}
     for row, value in enumerate(values.to_pylist()):
@@ -39,7 +39,7 @@ def decode_each(values: pa.Array, decode: Callable[[bytes], object], kind: pa.Da
 
 
 def _one_at_a_time(found: list[object], misfits: dict[int, str], kind: pa.DataType) -> Decoded:
-    """Arrow does not say which value it does not take."""
+    """Convert values one by one: Arrow does not name the value that it rejects."""
     for row, value in enumerate(found):
         try:
             pa.array([value], kind)
@@ -55,6 +55,6 @@ def shortened(text: str) -> str:
 
 
 def shown(value: object) -> str:
-    """A value in a message: not all of it, where it is long."""
+    """A value for a message, shortened where it is long."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

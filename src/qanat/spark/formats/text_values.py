@@ -1,4 +1,4 @@
-"""Text in UTF-8 as strings."""
+"""Text values: UTF-8 as strings."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ def _text(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError as fault:
-        raise MisfitError(f"it is no UTF-8: {fault.reason} at byte {fault.start}") from None
+        raise MisfitError(f"it is not UTF-8: {fault.reason} at byte {fault.start}") from None

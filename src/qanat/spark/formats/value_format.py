@@ -1,4 +1,4 @@
-"""What the options of a read say about values: their format, their schema, and what to do with misfits."""
+"""The value format of a read: format, schema, and what to do with misfits."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ MODES: tuple[Mode, ...] = ("PERMISSIVE", "FAILFAST", "DROPMALFORMED")
 
 
 class SchemaError(QanatError):
-    """A schema that cannot be read, or says something that has no columns."""
+    """A schema that is malformed, or has types without a column."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueFormat:
-    """How values are read."""
+    """The format of values."""
 
     format: Format
     schema: str = ""
-    """Of JSON and CSV the columns as DDL, of Avro its JSON; protobuf has a descriptor instead."""
+    """The columns of JSON and CSV as DDL, or Avro's JSON; protobuf has a descriptor instead."""
     descriptor: bytes = b""
     """A compiled file descriptor set."""
     message: str = ""
     is_framed: bool = False
-    """Whether a schema registry's prefix stands before each value."""
+    """Whether each value has the prefix of a schema registry."""
     delimiter: str = ","
     mode: Mode = "PERMISSIVE"

@@ -1,7 +1,7 @@
-"""What a commit to a lake says, and what all of them add up to. Pure.
+"""Commits of a lake, and the contents that they add up to. Pure.
 
-A commit names files that are there from now on and files that are not any more, and keeps what a restore needs
-besides records: topics with their settings and partitions, and where consumer groups stood.
+A commit names files that are added and removed, and stores what a restore needs besides records: topics with their
+settings and partitions, and the positions of consumer groups.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ FORMAT = "qanat-archive"
 VERSION = 1
 
 Cause = Literal["batch", "state", "merge"]
-"""Why there is a commit: records came; only topics or groups changed; small files became one."""
+"""The cause of a commit: new records; changes of topics or groups only; a merge of small files."""
 Positions = dict[str, dict[str, int]]
-"""`{"topic": {"0": 23}}`, as everywhere in Spark."""
+"""`{"topic": {"0": 23}}`, as in Spark's offsets."""
 
 
 class Head(Struct, frozen=True):
-    """What a lake is: written once."""
+    """The identity of a lake, written once."""
 
     id: str
     cluster: str
-    """The id of the cluster whose topics these are."""
+    """The id of the archived cluster."""
     created_at: int
     format: str = FORMAT
     version: int = VERSION
@@ -56,14 +56,14 @@ class LakeFile(Struct, frozen=True):
 
 
 class TopicState(Struct, frozen=True):
-    """A topic besides its records."""
+    """A topic without its records."""
 
     id: str
-    """The topic's own id, in hexadecimal digits: another one under the same name is another topic."""
+    """The topic's id, in hexadecimal digits: a topic of the same name with another id is another topic."""
     partitions: int
     replication: int = 1
     settings: dict[str, str] = {}
-    """What was set for the topic; what it has by default is not here."""
+    """The topic's own settings, without defaults."""
 
 
 class Commit(Struct, frozen=True, omit_defaults=True):
@@ -72,9 +72,9 @@ class Commit(Struct, frozen=True, omit_defaults=True):
     number: int
     cause: Cause
     taken_at: int
-    """When topics and groups were looked at, in milliseconds since 1970."""
+    """When topics and groups were read, in milliseconds since 1970."""
     start: Positions = {}
-    """Where partitions begin that are not archived from their first record."""
+    """First offsets of partitions that are not archived from their first record."""
     add: list[LakeFile] = []
     remove: list[str] = []
     topics: dict[str, TopicState] = {}
@@ -82,20 +82,20 @@ class Commit(Struct, frozen=True, omit_defaults=True):
 
 
 class Contents(Struct):
-    """What commits add up to."""
+    """The contents of a lake: the sum of its commits."""
 
     number: int = -1
-    """The last commit in it."""
+    """The number of the last commit."""
     files: dict[str, LakeFile] = {}
     positions: Positions = {}
-    """Behind the last record of each partition."""
+    """The offset after the last record of each partition."""
     topics: dict[str, TopicState] = field(default_factory=dict)
-    """Every topic that there ever was, as it was last seen."""
+    """Every topic ever archived, in its last state."""
     groups: dict[str, Positions] = field(default_factory=dict)
     taken_at: int = 0
 
-    def take(self, commit: Commit) -> None:
-        """One more commit, the next one."""
+    def apply(self, commit: Commit) -> None:
+        """Apply the next commit."""
         assert commit.number == self.number + 1
         self.number, self.taken_at = commit.number, commit.taken_at
         for topic, offsets in commit.start.items():
@@ -123,7 +123,7 @@ def encode(value: Head | Commit | Contents) -> bytes:
 
 
 def by_partition(files: Iterable[LakeFile]) -> dict[TopicPartition, list[LakeFile]]:
-    """Files of each partition, in the order of their offsets."""
+    """The files of each partition, in the order of their offsets."""
     found: dict[TopicPartition, list[LakeFile]] = {}
     for one in sorted(files, key=lambda one: (one.topic, one.partition, one.first, one.last)):
         found.setdefault(one.at, []).append(one)

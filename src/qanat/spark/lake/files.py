@@ -1,4 +1,4 @@
-"""A folder of files that appear as a whole or not at all, on a local disk or wherever Arrow's file systems reach.
+"""A folder with atomic writes, on a local disk or in any of Arrow's file systems.
 
 On a local disk a file is written under a hidden name, synced and renamed; object stores show a file when it is closed.
 """
@@ -17,7 +17,7 @@ from pyarrow import fs  # type: ignore[import-untyped]
 from qanat.model.errors import QanatError
 
 HIDDEN = "_"
-"""Names that begin with it are passed over by Spark, Arrow and their like."""
+"""Spark and Arrow ignore names that begin with it."""
 
 
 class FolderError(QanatError):
@@ -25,7 +25,7 @@ class FolderError(QanatError):
 
 
 class Folder:
-    """Holds nothing but its address, so that it can travel to executors."""
+    """A folder. It holds only its address, so that it can be sent to executors."""
 
     def __init__(self, location: str) -> None:
         self.location = location.rstrip("/") or "/"
@@ -35,13 +35,13 @@ class Folder:
 
     @property
     def local(self) -> Path | None:
-        """Its path, where it lies on a disk of this machine."""
+        """Its path, if it is on a disk of this machine."""
         if self.location.startswith("file:"):
             return Path("/" + self.location.removeprefix("file:").lstrip("/"))
         return None if "://" in self.location else Path(self.location).absolute()
 
     def address(self, name: str = "") -> str:
-        """A file as Spark takes it."""
+        """The address of a file for Spark."""
         place = self.location if self.local is None else f"file://{self.local}"
         return f"{place}/{name}" if name else place
 
@@ -52,7 +52,7 @@ class Folder:
 
     @contextlib.contextmanager
     def opened(self, name: str) -> Iterator[Any]:
-        """A file to be read from anywhere in it; raises `FileNotFoundError`."""
+        """A seekable file for reading; raises `FileNotFoundError`."""
         if self.local is not None:
             with (self.local / name).open("rb") as source:
                 yield source
@@ -63,7 +63,7 @@ class Folder:
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[Any]:
-        """A file to be written; it is there when this ends without a fault, in place of one that was there."""
+        """A file for writing; it appears, or replaces an existing one, when this ends without an error."""
         if self.local is None:
             system, root = self._remote()
             system.create_dir(f"{root}/{name}".rpartition("/")[0], recursive=True)
@@ -78,7 +78,7 @@ class Folder:
         _sync_folder(path.parent)
 
     def write_new(self, name: str, content: bytes) -> bool:
-        """Write a file that must not be there yet; False if it is. On a local disk only one of many can win."""
+        """Write a file that must not exist yet; False if it does. On a local disk only one of several writers wins."""
         if self.local is None:
             system, root = self._remote()
             if system.get_file_info(f"{root}/{name}").type != fs.FileType.NotFound:
@@ -98,7 +98,7 @@ class Folder:
         return True
 
     def names(self, under: str = "") -> list[str]:
-        """All files in a folder and below, by their names from here on, sorted; none if it is not there."""
+        """All files in a folder and below, by their relative names, sorted; none if the folder does not exist."""
         if self.local is not None:
             top = self.local / under
             found = (path for path in top.rglob("*") if path.is_file())
@@ -109,7 +109,7 @@ class Folder:
         return sorted(path.removeprefix(root).lstrip("/") for path in files)
 
     def is_empty(self) -> bool:
-        """Whether nothing is there, not even the folder perhaps."""
+        """Whether the folder is empty or does not exist."""
         if self.local is not None:
             if self.local.exists() and not self.local.is_dir():
                 raise FolderError(f"{self} is a file: a folder is needed")
@@ -117,7 +117,7 @@ class Folder:
         return not self.names()
 
     def delete(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Delete a file, if it exists."""
         if self.local is not None:
             (self.local / name).unlink(missing_ok=True)
             return
@@ -134,7 +134,7 @@ class Folder:
 
     @contextlib.contextmanager
     def _hidden(self, path: Path) -> Iterator[tuple[Path, Any]]:
-        """A new file beside the one that it is to become, gone at the end if it did not."""
+        """A temporary file beside the final one, deleted at the end if it was not renamed."""
         hidden = path.with_name(f"{HIDDEN}{uuid4().hex}.unfinished")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -154,7 +154,7 @@ def _sync(descriptor: int, sink: Any) -> None:
 
 
 def _sync_folder(path: Path) -> None:
-    """Make a name durable, where the system syncs folders at all."""
+    """Sync a folder, so that new names in it are durable, where the system supports it."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):

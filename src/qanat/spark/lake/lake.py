@@ -1,12 +1,12 @@
-"""A lake that is opened, read and committed to.
+"""A lake: opened, read, committed to.
 
-    _qanat/lake.json                 what it is: format, its own id, the cluster's
-    _qanat/commits/0000000007.json   one step
-    _qanat/sums/0000000064.json      what all steps up to here add up to, so that few have to be read
-    _qanat/unfinished                somebody is writing, or died in it: files that no commit names may lie about
+    _qanat/lake.json                 its identity: format, its own id, the cluster's
+    _qanat/commits/0000000007.json   one commit
+    _qanat/sums/0000000064.json      the sum of all commits up to here, so that few have to be read
+    _qanat/unfinished                an archive is writing or died: there may be files that no commit names
     topic=T/date=D/hour=H/…          the records
 
-A commit is there as a whole or not at all; with it, its files become part of the lake.
+Commits are atomic; a commit makes its files part of the lake.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ SUM_EVERY = 64
 
 
 class LakeError(QanatError):
-    """A folder that is no lake, another's lake, or a lake that is damaged."""
+    """A folder that is not a lake, the lake of another cluster, or a damaged lake."""
 
 
 class Lake:
-    """An archive's folder. `opened` finds one, `made` makes one where there is none."""
+    """The lake in a folder. `open_existing` requires one, `open_or_create` creates one in an empty folder."""
 
     def __init__(self, folder: Folder, head: Head) -> None:
         self.folder = folder
@@ -56,39 +56,39 @@ class Lake:
         self.contents = Contents()
 
     @staticmethod
-    def opened(location: str) -> Lake:
+    def open_existing(location: str) -> Lake:
         """The lake in a folder; raises `LakeError` where there is none."""
         folder = Folder(location)
         head = _head(folder)
         if head is None:
-            told = "nothing is there" if folder.is_empty() else f"it has no {_HEAD}"
-            raise LakeError(f"{folder} is no lake: {told}. `qanat pipeline run archive` makes one")
+            hint = "it is empty" if folder.is_empty() else f"it has no {_HEAD}"
+            raise LakeError(f"{folder} is not a lake: {hint}. `qanat pipeline run archive` creates one")
         lake = Lake(folder, head)
         lake.refresh()
         return lake
 
     @staticmethod
-    def made(location: str, cluster: str) -> Lake:
-        """The lake in a folder, for the topics of this cluster; a new one where nothing is there."""
+    def open_or_create(location: str, cluster: str) -> Lake:
+        """The lake in a folder, for the topics of this cluster; creates it in an empty folder."""
         folder = Folder(location)
         head = _head(folder)
         if head is None:
             if not folder.is_empty():
-                raise LakeError(f"{folder} holds something that is no lake: give the archive a folder of its own")
+                raise LakeError(f"{folder} is not empty and not a lake: give the archive a folder of its own")
             head = Head(uuid4().hex, cluster, _now_ms())
             folder.write_new(_HEAD, encode(head))
             head = _head(folder) or head
         if head.cluster != cluster:
             raise LakeError(
-                f"{folder} is the lake of cluster {head.cluster}, and this is cluster {cluster}: their offsets have "
-                "nothing to do with each other. Give this one a lake of its own"
+                f"{folder} is the lake of cluster {head.cluster}, and this is cluster {cluster}: their offsets are "
+                "unrelated. Give this one a lake of its own"
             )
         lake = Lake(folder, head)
         lake.refresh()
         return lake
 
     def refresh(self) -> None:
-        """Take in what was committed since."""
+        """Apply the commits since the last refresh."""
         commits = {_number(name): name for name in self.folder.names(_COMMITS)}
         if self.contents.number < 0:
             for name in reversed(self.folder.names(_SUMS)):
@@ -99,15 +99,15 @@ class Lake:
                 raise LakeError(
                     f"{self.folder} is damaged: commit {self.contents.number + 1} is not in {_COMMITS}, but {number} is"
                 )
-            self.contents.take(self._decoded(commits[number], Commit))
+            self.contents.apply(self._decoded(commits[number], Commit))
 
     def commit(self, commit: Commit) -> None:
-        """One more step; raises `LakeError` if somebody else took it."""
+        """Write the next commit; raises `LakeError` if another archive has written that number."""
         if not self.folder.write_new(_commit_name(commit.number), encode(commit)):
             raise LakeError(
-                f"somebody else is archiving into {self.folder} as well: stop one of the two, or give it another lake"
+                f"another archive writes into {self.folder} as well: stop one of the two, or give it another lake"
             )
-        self.contents.take(commit)
+        self.contents.apply(commit)
         if commit.number % SUM_EVERY == SUM_EVERY - 1:
             older = self.folder.names(_SUMS)
             self.folder.write_new(f"{_SUMS}/{commit.number:010}.json", encode(self.contents))
@@ -123,7 +123,7 @@ class Lake:
         remove: Iterable[str] = (),
         start: Positions | None = None,
     ) -> Commit:
-        """The commit that would follow; what is not given stays as it is."""
+        """The next commit; parts that are not passed stay unchanged."""
         return Commit(
             number=self.contents.number + 1,
             cause=cause,
@@ -135,25 +135,25 @@ class Lake:
             groups=self.contents.groups if groups is None else groups,
         )
 
-    def state_at(self, moment: int | None) -> Commit | None:
-        """The last commit that was taken at or before a moment, or the first; None in an empty lake."""
+    def state_at(self, timestamp: int | None) -> Commit | None:
+        """The last commit at or before a timestamp, or the first one; None in an empty lake."""
         low, high = 0, self.contents.number
         if high < 0:
             return None
-        if moment is None:
+        if timestamp is None:
             return self._decoded(_commit_name(high), Commit)
         while low < high:
             middle = (low + high + 1) // 2
-            if self._decoded(_commit_name(middle), Commit).taken_at <= moment:
+            if self._decoded(_commit_name(middle), Commit).taken_at <= timestamp:
                 low = middle
             else:
                 high = middle - 1
         return self._decoded(_commit_name(low), Commit)
 
-    # What a crash leaves behind
+    # Recovery after a crash
 
     def begin_writing(self) -> None:
-        """Note that files may lie about which no commit names; remove those that an earlier writer left."""
+        """Mark the lake as being written; delete files of an interrupted writer that no commit names."""
         if not self.folder.write_new(_UNFINISHED, b"An archive is running, or was interrupted.\n"):
             for name in self.folder.names():
                 is_own = name.startswith(f"{OWN}/")
@@ -179,7 +179,7 @@ def _head(folder: Folder) -> Head | None:
     try:
         head = msgspec.json.decode(content, type=Head)
     except msgspec.DecodeError as fault:
-        raise LakeError(f"{folder} is no lake: {_HEAD} cannot be read: {fault}") from None
+        raise LakeError(f"{folder} is not a lake: {_HEAD} cannot be read: {fault}") from None
     if head.format != FORMAT or head.version != VERSION:
         raise LakeError(
             f"{folder} is a lake of format {head.format} {head.version}; this version of Qanat reads {FORMAT} {VERSION}"

@@ -1,6 +1,6 @@
-"""Small files of an hour become one: what an archive that runs for long leaves behind in small pieces.
+"""Merging: small files of an hour become one, since an archive that runs for long writes many.
 
-Files of one partition and one folder follow each other, so that one after the other they stay in order.
+Files of one partition and one folder follow each other by offset, so the merged file is in order.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from qanat.spark.lake.lake import Lake
 from qanat.spark.lake.parquet import HELD_BYTES, SCHEMA, open_writer
 
 MERGED_FROM = 8
-"""So many small files are merged, not fewer."""
+"""The fewest small files that are merged."""
 SMALL_BYTES = 64 * 1024 * 1024
 MERGED_BYTES = 256 * 1024 * 1024
 
 
 def merge_small(lake: Lake, touched: list[LakeFile]) -> None:
-    """Merge the files in the folders of these, where there are enough small ones; each merger is a commit."""
+    """Merge small files in the folders of these files, where there are enough; each merge is a commit."""
     folders = {_folder(one.path) for one in touched}
-    codec_worker = [one for one in lake.contents.files.values() if _folder(one.path) in folders]
-    for files in by_partition(codec_worker).values():
+    neighbours = [one for one in lake.contents.files.values() if _folder(one.path) in folders]
+    for files in by_partition(neighbours).values():
         by_folder: dict[str, list[LakeFile]] = {}
         for one in files:
             by_folder.setdefault(_folder(one.path), []).append(one)
@@ -34,12 +34,12 @@ def merge_small(lake: Lake, touched: list[LakeFile]) -> None:
 
 
 def runs(files: list[LakeFile]) -> list[list[LakeFile]]:
-    """Neighbours that are worth a merger, in order: small ones, enough of them, not too large together."""
+    """Runs of neighbouring files to merge, in order: small, enough of them, not too large together."""
     found: list[list[LakeFile]] = []
     run: list[LakeFile] = []
     for one in files:
         is_fitting = one.bytes < SMALL_BYTES and sum(some.bytes for some in run) + one.bytes <= MERGED_BYTES
-        # Times that jump about may leave files of one hour that overlap.
+        # Timestamps out of order may leave overlapping files of one hour.
         follows = not run or one.first > run[-1].last
         if is_fitting and follows:
             run.append(one)
@@ -76,7 +76,7 @@ def _merge(lake: Lake, files: list[LakeFile]) -> None:
 
 
 def _gathered(lake: Lake, files: list[LakeFile]) -> Iterator[pa.Table]:
-    """The rows of the files in pieces that make good row groups."""
+    """The rows of the files in tables of a good row group size."""
     held: list[pa.Table] = []
     for one in files:
         with lake.folder.opened(one.path) as source, pq.ParquetFile(source) as small:

@@ -1,7 +1,7 @@
-"""An executor's part of an archive: rows into Parquet files, one for each partition and hour that they touch.
+"""Parquet files of an archive: an executor writes its rows, one file per partition and hour.
 
-Rule 1: a task that is repeated writes the same files under the same names, in place of those that were there.
-Rule 2: memory stays at `HELD_BYTES` and a row group however many hours the rows are spread over.
+Rule 1: a task that is retried writes the same files under the same names and replaces the earlier ones.
+Rule 2: memory stays at `HELD_BYTES` and a row group, for any number of hours.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from qanat.spark.lake.files import Folder
 
 HELD_BYTES = 64 * 1024 * 1024
 OPEN_FILES = 32
-"""Rows whose times jump about end in more files, not in more memory."""
+"""Rows with timestamps out of order need more files, not more memory."""
 _GROUP_ROWS = 1 << 17
 _HOUR_MS = 3_600_000
 
@@ -41,13 +41,13 @@ SPARK_SCHEMA = (
     "partition int, offset bigint, timestamp timestamp, timestampType int, key binary, value binary, "
     "headers array<struct<key: string, value: binary>>, topic string, date string, hour string"
 )
-"""The same for Spark, with what the folders' names say."""
+"""The same for Spark, with the columns in the folders' names."""
 
 
 def write_rows(
     batches: Iterable[pa.RecordBatch], folder: Folder, positions: Mapping[TopicPartition, int]
 ) -> Iterator[LakeFile]:
-    """Write the source's rows that lie at or behind their partition's position; the files that they became."""
+    """Write the source's rows from their partition's position on; returns the files."""
     with _Writing(folder) as writing:
         for batch in batches:
             for at, rows in _by_partition(batch):
@@ -62,19 +62,19 @@ def write_rows(
 
 
 def open_writer(sink: Any) -> pq.ParquetWriter:
-    """The form that all files of a lake have."""
+    """A writer with the Parquet settings of all files of a lake."""
     return pq.ParquetWriter(
         sink,
         SCHEMA,
         compression="zstd",
         use_dictionary=["key"],
-        # The largest keys and values are of no use to anybody who looks for rows.
+        # Statistics of keys and values would help no query.
         write_statistics=["partition", "offset", "timestamp"],
     )
 
 
 def folder_name(topic: str, hour: int) -> str:
-    """Where the records of an hour lie; hours are counted from 1970.
+    """The folder of the records of an hour; hours are counted from 1970.
 
     >>> folder_name("orders", 490_000)
     'topic=orders/date=2025-11-24/hour=16'
@@ -97,7 +97,7 @@ class _Open:
         self._writer = open_writer(self._sink)
 
     def add(self, rows: pa.RecordBatch) -> int:
-        """Take rows in; by how much what is held has grown."""
+        """Add rows; returns the bytes added to memory."""
         least, most = (value.value for value in pc.min_max(rows.column("timestamp")).values())
         self.earliest = least if self.rows == 0 else min(self.earliest, least)
         self.latest = most if self.rows == 0 else max(self.latest, most)
@@ -109,7 +109,7 @@ class _Open:
         return int(rows.nbytes)
 
     def flush(self) -> int:
-        """Write what is held; how much it was."""
+        """Write the rows in memory; returns their bytes."""
         if self.held:
             self._writer.write_table(pa.Table.from_batches(self.held, SCHEMA), row_group_size=_GROUP_ROWS)
         freed = self.held_bytes
@@ -127,7 +127,7 @@ class _Open:
         )
 
     def abandon(self, *fault: Any) -> None:
-        # Closed first, or it would try to when it is collected.
+        # Closed first, or the garbage collector would close it later.
         self._writer.close()
         self._file.__exit__(*fault)
 
@@ -153,7 +153,7 @@ class _Writing:
                     raise
 
     def add(self, at: TopicPartition, hour: int, rows: pa.RecordBatch) -> None:
-        # What was used last is the last to be closed.
+        # Reinserted at the end: the least recently used file is closed first.
         one = self._open.pop((at, hour), None)
         if one is None:
             if len(self._open) >= OPEN_FILES:
@@ -182,7 +182,7 @@ class _Writing:
 
 
 def _by_partition(batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-    """The rows of each partition, in their order; a task of a read has one partition."""
+    """The rows of each partition, in order; a task of a read has one partition."""
     for topic in pc.unique(batch.column("topic")).to_pylist():
         of_topic = batch
         if not pc.all(pc.equal(batch.column("topic"), topic)).as_py():
@@ -201,7 +201,7 @@ def _stored(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _by_hour(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each hour, in their order."""
+    """The rows of each hour, in order."""
     if not rows.num_rows:
         return
     hours = np.floor_divide(rows.column("timestamp").cast(pa.int64()).to_numpy(), _HOUR_MS)

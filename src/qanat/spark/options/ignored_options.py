@@ -1,7 +1,7 @@
 """Options of Spark's connector and of Java's clients that have no meaning here. Pure.
 
-Rule: what only tunes the other client is accepted, so that a switch is easy; what would change an answer is refused,
-      with what to say instead.
+Rule: options that only tune the other client are accepted without effect, so that a switch is easy; options that would
+      change a result are refused, with the alternative.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ _OF_THE_PRODUCER = (
     "retries",
 )
 
-NOTHING_TO_TURN = frozenset(
+IGNORED = frozenset(
     (*_OF_THE_CONNECTOR, *(f"kafka.{name}" for name in (*_OF_EITHER_CLIENT, *_OF_THE_CONSUMER, *_OF_THE_PRODUCER)))
 )
-"""Accepted without effect; in small letters, as options are compared."""
+"""Accepted without effect; in lower case, as options are compared."""
 
 _BYTES = "keys and values are read and written as bytes; cast them, or use valueFormat"
-NOT_TO_BE_SET: Mapping[str, str] = {
+REFUSED: Mapping[str, str] = {
     "kafka.auto.offset.reset": "startingOffsets says where a query begins",
-    "kafka.enable.auto.commit": "the checkpoint keeps a query's progress; with kafka.group.id a group shows it",
+    "kafka.enable.auto.commit": "the checkpoint stores a query's progress; with kafka.group.id a group shows it",
     "kafka.interceptor.classes": "there is no Java to run them; change rows in the query",
     "kafka.key.deserializer": _BYTES,
     "kafka.value.deserializer": _BYTES,
@@ -81,4 +81,4 @@ NOT_TO_BE_SET: Mapping[str, str] = {
     "kafka.value.serializer": _BYTES,
     "kafka.partitioner.class": "there is no Java to run it; the column partition says where a row goes",
 }
-"""Refused, each with what to do instead; Spark's connector refuses most of them as well."""
+"""Refused, each with the alternative; Spark's connector refuses most of them as well."""

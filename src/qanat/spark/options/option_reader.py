@@ -1,4 +1,4 @@
-"""Options as they were given, taken out one by one, so that one that nobody takes is noticed. Pure."""
+"""Option reader: options are taken one by one, so that unknown ones are noticed. Pure."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 from qanat.model.errors import QanatError
-from qanat.spark.options.ignored_options import NOT_TO_BE_SET, NOTHING_TO_TURN
+from qanat.spark.options.ignored_options import IGNORED, REFUSED
 
 Value = TypeVar("Value")
 
-SPARKS_OWN = frozenset({"path", "checkpointlocation", "queryname", "outputmode", "mode", "__operationmetrics"})
-"""What Spark itself puts among the options."""
+SPARK_OPTIONS = frozenset({"path", "checkpointlocation", "queryname", "outputmode", "mode", "__operationmetrics"})
+"""Options that Spark itself adds."""
 _NEAR = 0.7
-"""From here on an option may have been meant for another that is missing."""
+"""The similarity from which an unknown option may be a misspelling of a missing one."""
 
 
 class OptionError(QanatError):
     """An option that does not exist, is missing, or has a value that cannot be used."""
 
 
-class Given:
-    """Options as they were given, taken out one by one; what nobody took does not exist."""
+class OptionReader:
+    """Options, taken one by one by name; those left at `finish` are unknown."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._left = {key.lower(): value for key, value in options.items()}
-        self._asked: list[str] = []
+        self._known: list[str] = []
 
     def text(self, name: str) -> str | None:
-        self._asked.append(name)
+        self._known.append(name)
         return self._left.pop(name.lower(), None)
 
     def convert(self, name: str, meaning: str, convert: Callable[[str], Value], default: Value) -> Value:
-        given = self.text(name)
-        if given is None:
+        text = self.text(name)
+        if text is None:
             return default
         try:
-            return convert(given.strip())
+            return convert(text.strip())
         except (ValueError, KeyError):
-            raise OptionError(f"option {name} is {given!r}, but must be {meaning}") from None
+            raise OptionError(f"option {name} is {text!r}, but must be {meaning}") from None
 
     def flag(self, name: str, default: bool) -> bool:
         return self.convert(name, "true or false", lambda text: {"true": True, "false": False}[text.lower()], default)
@@ -54,25 +54,25 @@ class Given:
     def duration(self, name: str, default: float) -> float:
         return self.convert(name, 'a duration such as "500ms", "10s" or "15m"', _seconds, default)
 
-    def meant(self, *names: str, **others: str) -> str:
-        """Which of the options that nobody has taken was meant for one that is missing, as the end of a complaint.
+    def suggestion(self, *names: str, **others: str) -> str:
+        """An unknown option that may be a misspelling of a missing one, as the end of an error message.
 
-        `others` are names that are used elsewhere for what is called otherwise here.
+        `others` are names that other connectors use for the missing option.
         """
         wanted = {name.lower(): name for name in names} | others
-        for key in sorted(self._left.keys() - SPARKS_OWN - NOTHING_TO_TURN):
+        for key in sorted(self._left.keys() - SPARK_OPTIONS - IGNORED):
             near = get_close_matches(key, wanted, n=1, cutoff=_NEAR)
             if near:
                 return f"; there is no option {key}, did you mean {wanted[near[0]]}?"
         return ""
 
     def finish(self) -> None:
-        """Complain about what is left."""
-        for key in sorted(self._left.keys() - SPARKS_OWN - NOTHING_TO_TURN):
-            if key in NOT_TO_BE_SET:
-                raise OptionError(f"option {key} cannot be set: {NOT_TO_BE_SET[key]}")
-            near = get_close_matches(key, [name.lower() for name in self._asked], n=1, cutoff=0.5)
-            named = next((name for name in self._asked if near and name.lower() == near[0]), None)
+        """Raise `OptionError` for the first unknown option."""
+        for key in sorted(self._left.keys() - SPARK_OPTIONS - IGNORED):
+            if key in REFUSED:
+                raise OptionError(f"option {key} cannot be set: {REFUSED[key]}")
+            near = get_close_matches(key, [name.lower() for name in self._known], n=1, cutoff=0.5)
+            named = next((name for name in self._known if near and name.lower() == near[0]), None)
             raise OptionError(f"there is no option {key}" + (f"; did you mean {named}?" if named else ""))
 
 

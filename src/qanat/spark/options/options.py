@@ -1,6 +1,6 @@
-"""What `.option(...)` may say to the source and to the sink: Spark's Kafka connector's names, and a few more. Pure.
+"""Options of the source and of the sink: the names of Spark's Kafka connector, and a few more. Pure.
 
-An option that does not exist, or has a value of the wrong kind, is an error that names the nearest right one.
+An unknown option, or a value of the wrong kind, is an error that suggests the nearest right name.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from qanat.model.errors import InvalidSettingError
 from qanat.model.ids import TopicPartition
 from qanat.spark.formats.value_format import ValueFormat
 from qanat.spark.offsets import EARLIEST, LATEST, Bound, Offsets, parse, parse_assignment
-from qanat.spark.options.option_reader import A_SIZE, Given, OptionError, not_negative, size
+from qanat.spark.options.option_reader import A_SIZE, OptionError, OptionReader, not_negative, size
 from qanat.spark.options.value_options import value_format
 
 CLIENT_ID = "qanat-spark"
@@ -46,7 +46,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How brokers are reached."""
+    """How to reach the brokers of a cluster."""
 
     bootstrap: str
     client_id: str = CLIENT_ID
@@ -56,7 +56,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """How a topic is read."""
+    """Options of a read."""
 
     access: Access
     subscription: Subscription
@@ -81,7 +81,7 @@ Delivery = Literal["at-least-once", "exactly-once"]
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """How rows are written."""
+    """Options of a write."""
 
     access: Access
     topic: str | None = None
@@ -95,52 +95,52 @@ class SinkOptions:
 
 
 def source_options(options: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
-    """The options of a read; raises `OptionError` or `OffsetsError` saying which one is wrong."""
-    given = Given(options)
-    access = _access(given)
-    subscription = _subscription(given)
-    start = _start(given, is_stream)
-    end = _end(given, is_stream)
+    """The options of a read; raises `OptionError` or `OffsetsError` naming the wrong one."""
+    reader = OptionReader(options)
+    access = _access(reader)
+    subscription = _subscription(reader)
+    start = _start(reader, is_stream)
+    end = _end(reader, is_stream)
     result = SourceOptions(
         access=access,
         subscription=subscription,
         start=start,
         end=end,
-        fail_on_data_loss=given.flag("failOnDataLoss", True),
-        include_headers=given.flag("includeHeaders", False),
-        min_partitions=given.positive("minPartitions"),
-        max_records_per_partition=given.positive("maxRecordsPerPartition"),
-        max_offsets_per_trigger=given.positive("maxOffsetsPerTrigger"),
-        max_bytes_per_trigger=given.convert("maxBytesPerTrigger", A_SIZE, size, None),
-        min_offsets_per_trigger=given.positive("minOffsetsPerTrigger"),
-        max_trigger_delay_s=given.duration("maxTriggerDelay", 900.0),
-        group=given.text("kafka.group.id"),
-        is_committed_only=given.choice("kafka.isolation.level", _ISOLATION, True),
-        fetch_bytes=given.convert("kafka.fetch.max.bytes", A_SIZE, size, None) or FETCH_BYTES,
-        value=value_format(given),
+        fail_on_data_loss=reader.flag("failOnDataLoss", True),
+        include_headers=reader.flag("includeHeaders", False),
+        min_partitions=reader.positive("minPartitions"),
+        max_records_per_partition=reader.positive("maxRecordsPerPartition"),
+        max_offsets_per_trigger=reader.positive("maxOffsetsPerTrigger"),
+        max_bytes_per_trigger=reader.convert("maxBytesPerTrigger", A_SIZE, size, None),
+        min_offsets_per_trigger=reader.positive("minOffsetsPerTrigger"),
+        max_trigger_delay_s=reader.duration("maxTriggerDelay", 900.0),
+        group=reader.text("kafka.group.id"),
+        is_committed_only=reader.choice("kafka.isolation.level", _ISOLATION, True),
+        fetch_bytes=reader.convert("kafka.fetch.max.bytes", A_SIZE, size, None) or FETCH_BYTES,
+        value=value_format(reader),
     )
-    given.finish()
+    reader.finish()
     _check_limits(result)
     if "group" in (start.kind, end.kind) and result.group is None:
-        raise OptionError("startingOffsets=group needs to know which one: set kafka.group.id")
+        raise OptionError("startingOffsets=group needs the name of the group: set kafka.group.id")
     return result
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
     """The options of a write."""
-    given = Given(options)
+    reader = OptionReader(options)
     result = SinkOptions(
-        access=_access(given),
-        topic=given.text("topic"),
-        include_headers=given.flag("includeHeaders", False),
-        delivery=given.choice("delivery", _DELIVERY, "at-least-once"),
-        transactional_id=given.text("kafka.transactional.id"),
-        staging=given.text("stagingLocation"),
-        compression=given.choice("kafka.compression.type", {name: name for name in _CODECS}, "none"),
-        acks=given.choice("kafka.acks", {"all": -1, "-1": -1, "1": 1, "0": 0}, -1),
-        batch_bytes=given.convert("kafka.batch.size", A_SIZE, size, None) or BATCH_BYTES,
+        access=_access(reader),
+        topic=reader.text("topic"),
+        include_headers=reader.flag("includeHeaders", False),
+        delivery=reader.choice("delivery", _DELIVERY, "at-least-once"),
+        transactional_id=reader.text("kafka.transactional.id"),
+        staging=reader.text("stagingLocation"),
+        compression=reader.choice("kafka.compression.type", {name: name for name in _CODECS}, "none"),
+        acks=reader.choice("kafka.acks", {"all": -1, "-1": -1, "1": 1, "0": 0}, -1),
+        batch_bytes=reader.convert("kafka.batch.size", A_SIZE, size, None) or BATCH_BYTES,
     )
-    given.finish()
+    reader.finish()
     if result.delivery == "exactly-once" and result.acks != -1:
         raise OptionError("delivery=exactly-once needs kafka.acks=all")
     return result
@@ -152,43 +152,43 @@ _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def access_of(options: Mapping[str, str]) -> Access:
-    """How brokers are reached, for somebody who has only that to say."""
-    given = Given(options)
-    found = _access(given)
-    given.finish()
+    """How to reach a cluster, from options that have nothing else."""
+    reader = OptionReader(options)
+    found = _access(reader)
+    reader.finish()
     return found
 
 
-def _access(given: Given) -> Access:
-    bootstrap = given.text("kafka.bootstrap.servers")
+def _access(reader: OptionReader) -> Access:
+    bootstrap = reader.text("kafka.bootstrap.servers")
     if not bootstrap:
         raise OptionError(
             "option kafka.bootstrap.servers is missing: any broker, host:port, several with commas"
-            + given.meant("kafka.bootstrap.servers")
+            + reader.suggestion("kafka.bootstrap.servers")
         )
     return Access(
         bootstrap,
-        given.text("kafka.client.id") or CLIENT_ID,
-        (given.positive("kafka.request.timeout.ms") or 60_000) / 1000,
-        _security(given),
+        reader.text("kafka.client.id") or CLIENT_ID,
+        (reader.positive("kafka.request.timeout.ms") or 60_000) / 1000,
+        _security(reader),
     )
 
 
-def _security(given: Given) -> Security:
-    said = {name: given.text(f"kafka.{name}") for name in MEANINGS}
+def _security(reader: OptionReader) -> Security:
+    said = {name: reader.text(f"kafka.{name}") for name in MEANINGS}
     try:
         return security_of({name: value for name, value in said.items() if value is not None}, "kafka.")
     except InvalidSettingError as fault:
         raise OptionError(f"option {fault}") from None
 
 
-def _subscription(given: Given) -> Subscription:
-    names, pattern, assigned = (given.text(name) for name in ("subscribe", "subscribePattern", "assign"))
+def _subscription(reader: OptionReader) -> Subscription:
+    names, pattern, assigned = (reader.text(name) for name in ("subscribe", "subscribePattern", "assign"))
     chosen = [text for text in (names, pattern, assigned) if text is not None]
     if len(chosen) != 1:
-        told = "several were given" if chosen else "none of them was given"
-        meant = "" if chosen else given.meant("subscribe", "subscribePattern", "assign", topic="subscribe")
-        raise OptionError(f"exactly one of subscribe, subscribePattern and assign says what is read; {told}{meant}")
+        found = "there are several" if chosen else "there is none"
+        suggestion = "" if chosen else reader.suggestion("subscribe", "subscribePattern", "assign", topic="subscribe")
+        raise OptionError(f"exactly one of subscribe, subscribePattern and assign is needed; {found}{suggestion}")
     if names is not None:
         topics = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
         if not topics:
@@ -198,34 +198,34 @@ def _subscription(given: Given) -> Subscription:
         try:
             re.compile(pattern)
         except re.error as fault:
-            raise OptionError(f"option subscribePattern {pattern!r} is no regular expression: {fault}") from None
+            raise OptionError(f"option subscribePattern {pattern!r} is not a regular expression: {fault}") from None
         return Subscription(pattern=pattern)
     assert assigned is not None
     return Subscription(assigned=parse_assignment(assigned, "option assign"))
 
 
-def _start(given: Given, is_stream: bool) -> Bound:
-    if_too_late = given.choice("startingOffsetsByTimestampStrategy", _TOO_LATE, "error")
-    bound = _bound(given, "starting", if_too_late)
+def _start(reader: OptionReader, is_stream: bool) -> Bound:
+    if_too_late = reader.choice("startingOffsetsByTimestampStrategy", _TOO_LATE, "error")
+    bound = _bound(reader, "starting", if_too_late)
     if bound is None:
         return Bound("latest" if is_stream else "earliest")
     if not is_stream and (bound.kind == "latest" or LATEST in _values(bound)):
-        raise OptionError("a batch read cannot start at latest: nothing lies behind it")
+        raise OptionError("a batch read cannot start at latest: no records follow it")
     return bound
 
 
-def _end(given: Given, is_stream: bool) -> Bound:
-    bound = _bound(given, "ending", "latest")
+def _end(reader: OptionReader, is_stream: bool) -> Bound:
+    bound = _bound(reader, "ending", "latest")
     if bound is None:
         return Bound("latest")
     if is_stream:
         raise OptionError(
-            "endingOffsets is for batch reads; a stream goes on (to stop it, use trigger(availableNow=True))"
+            "endingOffsets is for batch reads; a stream does not end (to end it, use trigger(availableNow=True))"
         )
     if bound.kind == "group":
         raise OptionError("a batch read cannot end at group: endingOffsets is latest, or offsets as JSON")
     if bound.kind == "earliest" or EARLIEST in _values(bound):
-        raise OptionError("a batch read cannot end at earliest: nothing lies before it")
+        raise OptionError("a batch read cannot end at earliest: no records precede it")
     return bound
 
 
@@ -237,11 +237,11 @@ _WORDS: Mapping[str, Literal["earliest", "latest", "group"]] = {
 _TOO_LATE: Mapping[str, Literal["error", "latest"]] = {"error": "error", "latest": "latest"}
 
 
-def _bound(given: Given, side: str, if_too_late: Literal["error", "latest"]) -> Bound | None:
-    """As in Spark's connector, one timestamp goes before many, and these before offsets."""
-    timestamp = given.convert(f"{side}Timestamp", "milliseconds since 1970", not_negative, None)
-    timestamps = given.text(f"{side}OffsetsByTimestamp")
-    offsets = given.text(f"{side}Offsets")
+def _bound(reader: OptionReader, side: str, if_too_late: Literal["error", "latest"]) -> Bound | None:
+    """The bound; as in Spark's connector, one timestamp comes before many, and these before offsets."""
+    timestamp = reader.convert(f"{side}Timestamp", "milliseconds since 1970", not_negative, None)
+    timestamps = reader.text(f"{side}OffsetsByTimestamp")
+    offsets = reader.text(f"{side}Offsets")
     if timestamp is not None:
         return Bound("timestamp", timestamp=timestamp, if_too_late=if_too_late)
     if timestamps is not None:
@@ -258,7 +258,7 @@ def _bound(given: Given, side: str, if_too_late: Literal["error", "latest"]) -> 
     by_partition = parse(offsets, f"option {side}Offsets (earliest, latest, group or JSON)")
     for at, offset in by_partition.items():
         if offset < EARLIEST:
-            raise OptionError(f"option {side}Offsets: {offset} is no offset of {at}; -2 is earliest, -1 is latest")
+            raise OptionError(f"option {side}Offsets: {offset} is not an offset of {at}; -2 is earliest, -1 is latest")
     return Bound("offsets", by_partition)
 
 

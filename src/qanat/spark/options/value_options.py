@@ -1,21 +1,21 @@
-"""What the options of a read say about values: `valueFormat` and what belongs to it."""
+"""Options of typed values: `valueFormat` and its schema, framing, delimiter and mode."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from qanat.spark.formats.value_format import FORMATS, MODES, ValueFormat
-from qanat.spark.options.option_reader import Given, OptionError
+from qanat.spark.options.option_reader import OptionError, OptionReader
 
 
-def value_format(given: Given) -> ValueFormat | None:
-    """How values are read; None leaves them as they are. Files that options name are read here, on the driver."""
-    form = given.choice("valueFormat", {name: name for name in FORMATS}, None)
-    schema = _one_of(given, "valueSchema", "valueSchemaFile")
-    descriptor_path, message = given.text("protobufDescriptorFile"), given.text("protobufMessage")
-    is_framed = given.choice("valueFraming", {"none": False, "confluent": True}, False)
-    delimiter = given.convert("csvDelimiter", "one character", _character, ",")
-    mode = given.choice("mode", {name.lower(): name for name in MODES}, None)
+def value_format(reader: OptionReader) -> ValueFormat | None:
+    """The format of values; None for plain bytes. Reads the files that options name, on the driver."""
+    form = reader.choice("valueFormat", {name: name for name in FORMATS}, None)
+    schema = _one_of(reader, "valueSchema", "valueSchemaFile")
+    descriptor_path, message = reader.text("protobufDescriptorFile"), reader.text("protobufMessage")
+    is_framed = reader.choice("valueFraming", {"none": False, "confluent": True}, False)
+    delimiter = reader.convert("csvDelimiter", "one character", _character, ",")
+    mode = reader.choice("mode", {name.lower(): name for name in MODES}, None)
     if form is None:
         wanted = {"valueSchema": schema, "protobufMessage": message, "mode": mode}
         for name, value in wanted.items():
@@ -33,16 +33,16 @@ def value_format(given: Given) -> ValueFormat | None:
     return ValueFormat(form, schema or "", descriptor, message or "", is_framed, delimiter, mode or "PERMISSIVE")
 
 
-def _one_of(given: Given, name: str, file_name: str) -> str | None:
-    text, path = given.text(name), given.text(file_name)
+def _one_of(reader: OptionReader, name: str, file_name: str) -> str | None:
+    text, path = reader.text(name), reader.text(file_name)
     if text is not None and path is not None:
-        raise OptionError(f"options {name} and {file_name} say the same: give one of them")
+        raise OptionError(f"options {name} and {file_name} are the same setting: give one of them")
     if path is None:
         return text
     try:
         return _content(file_name, path).decode()
     except UnicodeDecodeError:
-        raise OptionError(f"option {file_name} {path}: it is no text in UTF-8") from None
+        raise OptionError(f"option {file_name} {path}: it is not UTF-8 text") from None
 
 
 def _content(name: str, path: str) -> bytes:
@@ -53,7 +53,7 @@ def _content(name: str, path: str) -> bytes:
 
 
 def _character(text: str) -> str:
-    # Blanks around an option are cut off; a tab is one.
+    # Blanks around an option are stripped; a tab is one.
     text = {r"\t": "\t", "": "\t"}.get(text, text)
     if len(text) != 1 or text in '"\r\n':
         raise ValueError(text)

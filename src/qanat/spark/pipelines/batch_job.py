@@ -1,4 +1,4 @@
-"""Work that is no streaming query and is watched like one: steps in a thread of their own, a report after each."""
+"""Batch job: steps in a thread, with reports like those of a streaming query."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ END_WITHIN_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One step in the words in which Spark tells of a micro-batch."""
+    """One step in the form of Spark's progress reports."""
 
     timestamp: str
     json: str
 
 
-class Steps:
-    """What work is given: it says how far it is, and asks whether it should end."""
+class JobProgress:
+    """The progress of a job: the job reports its steps, and checks whether it must end."""
 
     def __init__(self) -> None:
         self.reports: list[Report] = []
@@ -33,7 +33,7 @@ class Steps:
         self._begun = time.monotonic()
 
     def done(self, rows: int, left: int, newest_ms: int | None = None, written: int | None = None) -> None:
-        """A step is done: rows looked at, rows that are left, the newest timestamp that is through."""
+        """Report a step: its rows, the rows left, the newest timestamp done."""
         now = time.monotonic()
         document: dict[str, Any] = {
             "batchId": self._batch,
@@ -52,22 +52,22 @@ class Steps:
         self.reports.append(Report(f"{self._batch}", json.dumps(document)))
 
 
-class Work:
-    """A thread that works, with the face of a streaming query."""
+class BatchJob:
+    """A job in a thread, with the interface of a streaming query."""
 
-    def __init__(self, name: str, act: Callable[[Steps], None]) -> None:
+    def __init__(self, name: str, act: Callable[[JobProgress], None]) -> None:
         self.id = uuid4()
         self.name = name
         self._act = act
-        self._steps = Steps()
+        self._progress = JobProgress()
         self._fault: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         try:
-            self._act(self._steps)
-        except Exception as fault:  # noqa: BLE001 - it is told to whoever watches
+            self._act(self._progress)
+        except Exception as fault:  # noqa: BLE001 - `exception` returns it to the watcher
             self._fault = fault
 
     @property
@@ -80,19 +80,19 @@ class Work:
 
     @property
     def lastProgress(self) -> Report | None:  # noqa: N802
-        return self._steps.reports[-1] if self._steps.reports else None
+        return self._progress.reports[-1] if self._progress.reports else None
 
     @property
     def recentProgress(self) -> list[Report]:  # noqa: N802
-        return list(self._steps.reports)
+        return list(self._progress.reports)
 
     def exception(self) -> Exception | None:
         return None if self._thread.is_alive() else self._fault
 
-    def goes_on_after(self, fault: Exception) -> bool:
+    def resumes_after(self, fault: Exception) -> bool:
         return False
 
     def stop(self) -> None:
-        """End after the step at hand; one that takes too long is left to the end of the process."""
-        self._steps.must_end = True
+        """End after the current step; a step that takes too long ends with the process."""
+        self._progress.must_end = True
         self._thread.join(END_WITHIN_S)

@@ -1,7 +1,7 @@
-"""A pipeline's text as a `Definition`: settings filled in, every key known, every value of its kind.
+"""Decoding of a pipeline's YAML into a `Definition`: settings filled in, every key known, every value of its type.
 
-`${name}` in any value stands for a setting: one of the pipeline's own, given in `settings` with its default. A value
-that is nothing but a setting, and the setting empty, counts as not given.
+`${name}` in any value stands for a setting that the pipeline declares in `settings` with its default. A value that is
+only a setting counts as absent if the setting is empty.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _AT = re.compile(r" - at `\$(?P<path>[^`]*)`")
 
 
 def decode(text: str, origin: str, given: Mapping[str, str] | None = None) -> Definition:
-    """The pipeline that a text describes, with settings given by the caller; raises `PipelineError`."""
+    """The pipeline of a text, with settings of the caller; raises `PipelineError`."""
     document = read_document(text, origin)
     content = document.content
     for name in content:
         if name not in _SECTIONS:
-            raise document.wrong((name,), f"there is no such key{nearest(name, _SECTIONS)}")
+            raise document.wrong((name,), f"unknown key{nearest(name, _SECTIONS)}")
     settings = _settings(document, given or {})
     filled = {key: _filled(value, (key,), document, settings) for key, value in content.items() if key != "settings"}
     title = filled.get("name")
     if not isinstance(title, str) or not _NAME.fullmatch(title):
-        raise document.wrong(("name",), "a pipeline needs a name of small letters, digits, - and _")
+        raise document.wrong(("name",), "a pipeline needs a name of lower-case letters, digits, - and _")
     result = Definition(
         name=title,
         meaning=_text(document, filled, "meaning") or "",
@@ -57,7 +57,7 @@ def decode(text: str, origin: str, given: Mapping[str, str] | None = None) -> De
 
 
 def nearest(name: str, known: Mapping[str, object] | tuple[str, ...] | list[str]) -> str:
-    """What might have been meant, as the end of a sentence.
+    """The nearest known name, as the end of a sentence.
 
     >>> nearest("sink", ("sources", "sinks")), nearest("x", ("a", "b"))
     ('; did you mean sinks?', '; there are a, b')
@@ -77,8 +77,8 @@ def _settings(document: Document, given: Mapping[str, str]) -> dict[str, str]:
             raise document.wrong(("settings", name), "a text or a number was expected")
     for name in given:
         if name not in declared:
-            told = nearest(name, declared) if declared else "; it has none"
-            raise PipelineError(f"{document.origin} has no setting {name}{told}")
+            hint = nearest(name, declared) if declared else "; it has none"
+            raise PipelineError(f"{document.origin} has no setting {name}{hint}")
     defaults = {name: _plain(value) for name, value in declared.items()}
     return {**defaults, **given}
 
@@ -123,12 +123,12 @@ def _entries(
 ) -> dict[str, Entry]:
     found = content.get(section) or {}
     if not isinstance(found, dict):
-        raise document.wrong((section,), "names were expected, each with what it is")
+        raise document.wrong((section,), "expected names, each with its description")
     if is_needed and not found:
-        raise document.wrong((section,), f"a pipeline has at least one of its {section}")
+        raise document.wrong((section,), f"a pipeline needs {section}")
     for name in found:
         if not _TABLE.fullmatch(name):
-            raise document.wrong((section, name), "names have small letters, digits and _ and begin with a letter")
+            raise document.wrong((section, name), "names have lower-case letters, digits and _ and begin with a letter")
     return {name: _entry(document, (section, name), value, kind) for name, value in found.items()}
 
 
@@ -145,13 +145,13 @@ def _explained(document: Document, path: Path, message: str, kind: type[Any]) ->
     what = _AT.sub("", message)
     if (unknown := _UNKNOWN.search(what)) is not None:
         name = unknown["name"]
-        return document.wrong((*path, *inside, name), f"there is no such key{nearest(name, _keys(kind, inside))}")
+        return document.wrong((*path, *inside, name), f"unknown key{nearest(name, _keys(kind, inside))}")
     if (missing := _MISSING.search(what)) is not None:
         return document.wrong((*path, *inside), f"{missing['name']} is missing")
     if (unheard := _CHOICE.search(what)) is not None:
         known = get_args(_field(kind, inside).type)
-        told = nearest(unheard["value"], list(known))
-        return document.wrong((*path, *inside), f"{unheard['value']!r} is not possible here{told}")
+        hint = nearest(unheard["value"], list(known))
+        return document.wrong((*path, *inside), f"{unheard['value']!r} is not possible here{hint}")
     return document.wrong((*path, *inside), what.replace("`", "").replace("Expected", "expected", 1))
 
 
@@ -167,7 +167,7 @@ def _steps(path: str) -> Path:
 
 
 def _keys(kind: type[Any], inside: Path) -> tuple[str, ...]:
-    """The keys of a struct, or of the one that lies inside it."""
+    """The keys of a struct, or of a nested one."""
     if inside:
         field = _field(kind, inside)
         kind = next(one for one in (*get_args(field.type), field.type) if hasattr(one, "__struct_fields__"))
@@ -184,10 +184,10 @@ def _field(kind: type[Any], inside: Path) -> msgspec.structs.FieldInfo:
 
 
 def _check(document: Document, pipeline: Definition) -> None:
-    """What no single field can say: which keys go together."""
+    """Check which keys go together, which types alone cannot."""
     for name, source in pipeline.sources.items():
         if sum((source.topic is not None, bool(source.topics), source.pattern is not None)) != 1:
-            raise document.wrong(("sources", name), "one of topic, topics and pattern says what is read")
+            raise document.wrong(("sources", name), "exactly one of topic, topics and pattern is needed")
         if source.schema is not None:
             try:
                 check_columns(source.schema)
@@ -203,12 +203,12 @@ def _check_step(document: Document, path: Path, step: Step) -> None:
     others = [step.from_, step.watermark, step.windows]
     if step.sql is not None:
         if any(other is not None for other in others) or step.distinct:
-            raise document.wrong(path, "sql stands alone: put from, watermark, distinct, windows into a step before it")
+            raise document.wrong(path, "sql stands alone: put from, watermark, distinct, windows into another step")
         return
     if step.from_ is None:
-        raise document.wrong(path, "either sql, or from with watermark, distinct or windows, makes a step")
+        raise document.wrong(path, "a step needs either sql, or from with watermark, distinct or windows")
     if step.watermark is None and step.windows is None and not step.distinct:
-        raise document.wrong(path, f"nothing is done with {step.from_}: add watermark, distinct or windows")
+        raise document.wrong(path, f"the step does nothing with {step.from_}: add watermark, distinct or windows")
     if step.watermark is not None:
         _duration(document, (*path, "watermark", "delay"), step.watermark.delay)
     if step.windows is not None:
@@ -221,7 +221,7 @@ def _check_step(document: Document, path: Path, step: Step) -> None:
 
 def _check_sink(document: Document, path: Path, sink: Sink) -> None:
     if sum((sink.topic is not None, sink.parquet is not None, sink.console)) != 1:
-        raise document.wrong(path, "one of topic, parquet and console says where rows go")
+        raise document.wrong(path, "exactly one of topic, parquet and console is needed")
     if sink.every is not None:
         _duration(document, (*path, "every"), sink.every)
     for key in ("files", "partitions"):

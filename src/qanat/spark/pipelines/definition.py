@@ -1,4 +1,4 @@
-"""What a pipeline may say: sources, steps and sinks, as frozen values.
+"""The definition of a pipeline: sources, steps and sinks, as frozen values.
 
 The fields' names are the keys of the YAML; `docs/spark/pipelines.md` explains each.
 """
@@ -11,13 +11,11 @@ from msgspec import Struct, field
 
 Start = str
 """`earliest`, `latest`, `group`, or JSON of offsets, as in `startingOffsets`."""
-
-
 Option = str | int | float | bool
 
 
 def option_text(value: Option) -> str:
-    """An option as Spark takes it.
+    """An option as text for Spark.
 
     >>> option_text(True), option_text(5)
     ('true', '5')
@@ -42,14 +40,14 @@ class Source(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Watermark(Struct, frozen=True, forbid_unknown_fields=True):
-    """How far behind the latest event time seen so far a record may come."""
+    """How far a record may be behind the latest event time."""
 
     column: str
     delay: str
 
 
 class Windows(Struct, frozen=True, forbid_unknown_fields=True):
-    """Tumbling windows of one or several sizes over event time, and what is computed in each."""
+    """Tumbling windows of one or several sizes over event time, and the aggregates of each."""
 
     column: str
     sizes: dict[str, str]
@@ -58,7 +56,7 @@ class Windows(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Step(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table made from others: by SQL, or from one table with a watermark, without duplicates, in windows."""
+    """A table derived from others: by SQL, or from one table with a watermark, without duplicates, in windows."""
 
     sql: str | None = None
     from_: str | None = field(name="from", default=None)
@@ -92,7 +90,7 @@ class Sink(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Definition(Struct, frozen=True, kw_only=True):
-    """A pipeline, its settings filled in."""
+    """A pipeline with its settings filled in."""
 
     name: str
     meaning: str = ""

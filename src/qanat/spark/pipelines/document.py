@@ -1,6 +1,6 @@
-"""YAML as plain values, with the line on which each of them stands.
+"""YAML documents as plain values, with the line of each.
 
-A key that is given twice is an error: YAML's own readers take the last one in silence.
+A duplicate key is an error: YAML's own readers silently take the last one.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class PipelineError(QanatError):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file's content, and where in it each value stands."""
+    """The content of a file, and the line of each value."""
 
     origin: str
     content: dict[str, Any]
     lines: dict[Path, int] = field(repr=False)
 
     def wrong(self, path: Path, what: str) -> PipelineError:
-        """The error that something at a place is wrong; the nearest known line is named."""
+        """The error of a value, with the nearest known line."""
         known = path
         while known and known not in self.lines:
             known = known[:-1]
@@ -38,7 +38,7 @@ class Document:
 
 
 def read_document(text: str, origin: str) -> Document:
-    """The document in a text; raises `PipelineError` where it is no YAML, or no mapping."""
+    """The document of a text; raises `PipelineError` where it is not YAML, or not a mapping."""
     loader = yaml.SafeLoader(text)
     try:
         root = loader.get_single_node()
@@ -48,9 +48,9 @@ def read_document(text: str, origin: str) -> Document:
         content = _value(root, (), loader, origin, lines)
     except yaml.MarkedYAMLError as fault:
         line = fault.problem_mark.line + 1 if fault.problem_mark else 1
-        raise PipelineError(f"{origin} line {line} is no YAML: {fault.problem}") from None
+        raise PipelineError(f"{origin} line {line} is not YAML: {fault.problem}") from None
     except yaml.YAMLError as fault:
-        raise PipelineError(f"{origin} is no YAML: {fault}") from None
+        raise PipelineError(f"{origin} is not YAML: {fault}") from None
     finally:
         loader.dispose()
     return Document(origin, content, lines)

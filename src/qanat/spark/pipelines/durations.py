@@ -1,4 +1,4 @@
-"""Durations as people write them: "90 seconds", "5 minutes", "1 hour"."""
+"""Durations as users write them: "90 seconds", "5 minutes", "1 hour"."""
 
 from __future__ import annotations
 

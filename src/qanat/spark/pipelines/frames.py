@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,27 +9,21 @@ from typing import TYPE_CHECKING
 from qanat.spark.pipelines.definition import Definition, Option, Source, Step, option_text
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.durations import seconds_of
-from qanat.spark.pipelines.spark_retries import is_too_slow, patiently
+from qanat.spark.pipelines.spark_errors import spark_reason
+from qanat.spark.pipelines.spark_retries import with_spark_retries
 from qanat.spark.pipelines.windows import in_windows
-from qanat.spark.session import reason_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BROKEN = "_broken"
-"""The field of `record` that holds the text where it is not what the schema says."""
-
-
-_OWN = re.compile(r"\bqanat(?:\.\w+)+Error: (.+)")
-
-_FROM_JAVA = "An error occurred while calling"
-"""What Py4J tells before an exception that is not Spark's own, such as one of the file system."""
+"""The field of `record` with the original text where it does not fit the schema."""
 
 
 def tables(spark: SparkSession, pipeline: Definition, cluster: Mapping[str, str]) -> dict[str, DataFrame]:
-    """Every source and step by its name; raises `PipelineError` where Spark cannot make sense of one.
+    """Every source and step by its name; raises `PipelineError` for one that Spark rejects.
 
-    `cluster` is where topics are read, as options, unless a source names another.
+    `cluster` has the options of the cluster to read, unless a source names another.
     """
     from pyspark.errors import PySparkException
 
@@ -38,38 +31,18 @@ def tables(spark: SparkSession, pipeline: Definition, cluster: Mapping[str, str]
     for name, source in pipeline.sources.items():
         where = f"pipeline {pipeline.name}, source {name}"
         try:
-            found[name] = patiently(where, partial(_read, spark, source, cluster))
+            found[name] = with_spark_retries(where, partial(_read, spark, source, cluster))
         except PySparkException as fault:
-            raise PipelineError(f"{where}: {told(fault)}") from None
+            raise PipelineError(f"{where}: {spark_reason(fault)}") from None
         found[name].createOrReplaceTempView(name)
     for name, step in pipeline.steps.items():
         where = f"pipeline {pipeline.name}, step {name}"
         try:
             found[name] = _made(spark, step, found, where)
         except PySparkException as fault:
-            raise PipelineError(f"{where}: {told(fault)}") from None
+            raise PipelineError(f"{where}: {spark_reason(fault)}") from None
         found[name].createOrReplaceTempView(name)
     return found
-
-
-def told(fault: Exception) -> str:
-    """What Spark says, without its plans and stack traces.
-
-    >>> told(Exception("An error occurred while calling o1.start.\\n: java.io.IOException: no /x\\n\\tat a"))
-    'no /x'
-    """
-    text = str(fault)
-    own = _OWN.findall(text)
-    if own:
-        return str(own[-1]).split(" SQLSTATE:")[0]
-    if text.startswith(_FROM_JAVA):
-        return reason_of(text)
-    if is_too_slow(fault):
-        return (
-            "Spark gives a Python process ten seconds to start, and this machine was too busy for that; run it again, "
-            "it goes on where it was"
-        )
-    return text.strip().split("\n", 1)[0].split(" SQLSTATE:")[0]
 
 
 def _read(spark: SparkSession, source: Source, cluster: Mapping[str, str]) -> DataFrame:

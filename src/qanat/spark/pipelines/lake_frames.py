@@ -1,4 +1,4 @@
-"""Rows of a lake as a data frame: the files that count, and of them what is between two points in time."""
+"""Rows of a lake as a data frame: committed files, between two points in time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def rows(
     spark: SparkSession, lake: Lake, files: Iterable[LakeFile], from_ms: int | None, until_ms: int | None
 ) -> DataFrame:
-    """The rows of these files with timestamps from one moment to another, both included."""
+    """The rows of these files with timestamps in a range, both ends included."""
     from pyspark.sql import functions
 
     paths = [lake.folder.address(one.path) for one in files]

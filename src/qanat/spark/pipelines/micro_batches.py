@@ -1,7 +1,7 @@
-"""A streaming read whose micro-batches are handed to a function: what archives and mirrors are made of.
+"""Micro-batches of a streaming read, passed to a function: the base of archives and mirrors.
 
-They know themselves how far they are, at the place that they write to. Spark's own notes of a run are therefore thrown
-away with it: the next run begins where the place says, whatever became of the last one.
+Archives and mirrors store their position at their target. Spark's own checkpoint of a run is therefore temporary: the
+next run begins at the target's position, however the last one ended.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from qanat.model.ids import TopicPartition
 from qanat.spark.offsets import Offsets
 from qanat.spark.options.options import Subscription
 from qanat.spark.pipelines.batch_job import Report
-from qanat.spark.pipelines.bundled.catalogue import How
 from qanat.spark.pipelines.document import PipelineError
+from qanat.spark.pipelines.pipeline import RunOptions
 from qanat.spark.pipelines.query import Query
 from qanat.spark.reads.offset_lookup import Lookups
 
@@ -34,38 +34,40 @@ _log = logging.getLogger(__name__)
 _WORDS = {"latest": -1, "earliest": -2}
 
 
-def starting(chosen: list[TopicPartition], known: Offsets, otherwise: str) -> Offsets:
-    """Where each partition is begun: where the place stands, or at `earliest` or `latest`."""
+def start_offsets(chosen: list[TopicPartition], known: Offsets, otherwise: str) -> Offsets:
+    """The start of each partition: the target's position, or `earliest` or `latest`."""
     return {at: known.get(at, _WORDS[otherwise]) for at in chosen}
 
 
-def found(lookups: Lookups, subscription: Subscription, what: str) -> list[TopicPartition]:
-    """The partitions that are read; that there is none is an error."""
+def find_partitions(lookups: Lookups, subscription: Subscription, what: str) -> list[TopicPartition]:
+    """The partitions of a subscription; raises if there is none."""
     chosen = lookups.partitions(subscription)
     if not chosen:
-        raise PipelineError(f"no topic fits {what}: `qanat topic list` shows those that there are")
+        raise PipelineError(f"no topic matches {what}: `qanat topic list` shows the existing ones")
     return chosen
 
 
-def start(
+def start_query(
     spark: SparkSession,
     name: str,
     options: Mapping[str, str],
     every: str,
-    how: How,
-    notes: str,
+    run_options: RunOptions,
+    folder: str,
     take: Callable[[DataFrame], int],
-) -> Handing:
-    """A running query that hands its micro-batches over, one after the other."""
+) -> MicroBatchQuery:
+    """A running query that passes its micro-batches to `take`, one after the other."""
 
     def begin(written: dict[int, int | None]) -> StreamingQuery:
         reader = spark.readStream.format("qanat").option("includeHeaders", "true")
         for key, value in options.items():
             reader = reader.option(key, value)
-        # The watermark is the newest timestamp that is through; nothing here waits for it.
+        # The watermark shows the newest timestamp done; nothing here waits for it.
         frame = reader.load().withWatermark("timestamp", "0 seconds")
-        writer = frame.writeStream.queryName(name).option("checkpointLocation", notes)
-        writer = writer.trigger(availableNow=True) if how.is_available_now else writer.trigger(processingTime=every)
+        writer = frame.writeStream.queryName(name).option("checkpointLocation", folder)
+        writer = (
+            writer.trigger(availableNow=True) if run_options.is_available_now else writer.trigger(processingTime=every)
+        )
 
         def hand(batch: DataFrame, number: int) -> None:
             written[number] = None
@@ -73,45 +75,45 @@ def start(
 
         return writer.foreachBatch(hand).start()
 
-    return Handing(name, begin)
+    return MicroBatchQuery(name, begin)
 
 
-class Handing(Query):
-    """A query that hands its micro-batches over; its reports say what was written, and up to which time."""
+class MicroBatchQuery(Query):
+    """A query that passes its micro-batches to a function; its reports have the rows written and the newest time."""
 
     def __init__(self, name: str, begin: Callable[[dict[int, int | None]], StreamingQuery]) -> None:
         self._written: dict[int, int | None] = {}
-        """By number of the micro-batch; none as long as it is at hand."""
+        """Rows written, by the number of the micro-batch; None while it runs."""
         super().__init__(name, lambda: begin(self._written))
 
     @property
     def lastProgress(self) -> Report | None:  # noqa: N802
         last = super().lastProgress
-        return None if last is None else self._told(last)
+        return None if last is None else self._with_output_rows(last)
 
     @property
     def recentProgress(self) -> list[Report]:  # noqa: N802
-        return [self._told(one) for one in super().recentProgress]
+        return [self._with_output_rows(one) for one in super().recentProgress]
 
-    def goes_on_after(self, fault: Exception) -> bool:
-        """Not once a micro-batch was handed over: how far it came is for the next run to find out, at the place."""
-        return not self._written and super().goes_on_after(fault)
+    def resumes_after(self, fault: Exception) -> bool:
+        """Not after the first micro-batch: only a new run reads the position from the target."""
+        return not self._written and super().resumes_after(fault)
 
-    def _told(self, progress: Any) -> Report:
+    def _with_output_rows(self, progress: Any) -> Report:
         document = json.loads(progress.json)
         document["sink"] = {**document.get("sink", {}), "numOutputRows": self._written.get(document["batchId"]) or 0}
         times = document.get("eventTime") or {}
         if "max" in times:
-            # Nothing waits for Spark's watermark, which is a batch behind.
+            # Spark's own watermark is a batch behind.
             document["eventTime"] = {**times, "watermark": times["max"]}
         return Report(progress.timestamp, json.dumps(document))
 
 
 @contextmanager
-def throwaway(parent: str | None) -> Iterator[str]:
-    """A folder for as long as a run lasts."""
+def temporary_folder(parent: str | None) -> Iterator[str]:
+    """A temporary folder for a run."""
     if parent is not None and ("://" in parent or parent.startswith("file:")):
-        # An address: its owner cleans up; a name of its own keeps runs apart.
+        # An address: its owner cleans up; a unique name separates runs.
         from uuid import uuid4
 
         yield f"{parent.rstrip('/')}/{uuid4().hex}"
@@ -127,10 +129,10 @@ def throwaway(parent: str | None) -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class Regularly:
-    """Something done every few seconds in a thread of its own, as long as this is open. Use it in a `with`.
+class PeriodicTask:
+    """A task that runs every few seconds in a thread. Use it in a `with`.
 
-    What goes wrong is told in the log and tried again at the next turn.
+    It logs errors and tries again the next time.
     """
 
     def __init__(self, what: str, seconds: float, act: Callable[[], object]) -> None:
@@ -140,7 +142,7 @@ class Regularly:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name=what, daemon=True)
 
-    def __enter__(self) -> Regularly:
+    def __enter__(self) -> PeriodicTask:
         self._thread.start()
         return self
 

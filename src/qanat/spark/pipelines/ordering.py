@@ -1,4 +1,4 @@
-"""What reads what: every name must be there before it is read, and some sinks must be done before others begin."""
+"""Ordering of a pipeline: tables exist before they are read, and some sinks finish before others start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WORD = re.compile(r"[a-z_][a-z0-9_]*", re.IGNORECASE)
 
 
 def check_names(pipeline: Definition) -> None:
-    """Names are used once, and only after they were made; raises `PipelineError`."""
+    """Check that names are unique and defined before their use; raises `PipelineError`."""
     known = list(pipeline.sources)
     for name, step in pipeline.steps.items():
         if name in known:
@@ -30,9 +30,9 @@ def check_names(pipeline: Definition) -> None:
 
 
 def stages(pipeline: Definition) -> list[list[str]]:
-    """Sinks in the order in which a run that ends has to run them: who reads a topic waits for those who write it.
+    """Sinks in the order of a run that ends: a sink that reads a topic waits for those that write it.
 
-    Within a stage sinks run side by side. A run that does not end starts them all at once.
+    Sinks of a stage run at the same time. A run that does not end starts all sinks at once.
     """
     writes = {sink.topic: name for name, sink in pipeline.sinks.items() if sink.topic is not None}
     waits = {
@@ -51,7 +51,7 @@ def stages(pipeline: Definition) -> list[list[str]]:
         if not stage:
             circle = ", ".join(name for name in waits if name not in done)
             raise PipelineError(
-                f"pipeline {pipeline.name}: sinks {circle} read what each other writes: such a run never ends"
+                f"pipeline {pipeline.name}: sinks {circle} read each other's topics: such a run never ends"
             )
         result.append(stage)
         done.update(stage)
@@ -63,7 +63,7 @@ def _topics(source: Source) -> list[str]:
 
 
 def _sources_of(pipeline: Definition, table: str) -> set[str]:
-    """The sources that a table is made of. SQL is not parsed: each word that names a table counts as read."""
+    """The sources of a table. SQL is not parsed: each word that names a table counts as read."""
     if table in pipeline.sources:
         return {table}
     step = pipeline.steps[table]

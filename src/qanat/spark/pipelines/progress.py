@@ -1,7 +1,7 @@
-"""What Spark tells of a query after each micro-batch, added up.
+"""Progress of a query: Spark's reports, added up.
 
-Spark reports a micro-batch once, and now and then that nothing happened; both as JSON. What is counted here is what
-people ask about: rows a second, how far behind, the watermark, the state, what was left out and why.
+Spark reports each micro-batch once, and sometimes that nothing happened; both as JSON. A tally has what operators need:
+rows a second, lag, watermark, state, dropped rows.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """A query so far."""
+    """The progress of a query so far."""
 
     query: str
     batches: int = 0
     rows: int = 0
     """Rows read."""
     written: int = 0
-    """Rows written, where the sink says."""
+    """Rows written, if the sink reports them."""
     seconds: float = 0.0
     """Time spent in micro-batches."""
     rows_per_second: float = 0.0
     """Of the last micro-batch that had rows."""
     lag: int | None = None
-    """Records that were there and not yet read when the last micro-batch ended."""
+    """Unread records when the last micro-batch ended."""
     watermark: str | None = None
     state_rows: int = 0
     state_bytes: int = 0
     duplicates: int = 0
     late: int = 0
-    """Rows that Spark's watermark left out."""
+    """Rows that Spark's watermark dropped."""
 
     def plus(self, report: Mapping[str, Any]) -> Tally:
-        """With one more report."""
+        """The tally with one more report."""
         operators = report.get("stateOperators") or []
         rows = max(0, int(report.get("numInputRows") or 0))
         seconds = int((report.get("durationMs") or {}).get("triggerExecution") or 0) / 1000
@@ -56,7 +56,7 @@ class Tally:
 
 
 def is_batch(report: Mapping[str, Any]) -> bool:
-    """Whether a report is of a micro-batch, and not that nothing happened."""
+    """Whether a report is of a micro-batch, and not of an idle trigger."""
     return "addBatch" in (report.get("durationMs") or {})
 
 
@@ -65,7 +65,7 @@ def _custom(operator: Mapping[str, Any], name: str) -> int:
 
 
 def _lag(sources: list[Mapping[str, Any]]) -> int | None:
-    """The records between what was read and what is there; None where no source says."""
+    """The number of unread records; None where no source reports it."""
     behind = [
         _offset(source["latestOffset"], topic, partition) - int(offset)
         for source in sources

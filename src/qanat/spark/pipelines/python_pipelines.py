@@ -1,4 +1,4 @@
-"""Pipelines that are written in Python: their settings as a table, from which `show`, `--help` and the checks come."""
+"""Pipelines written in Python: `show`, `--help` and checks come from a table of their settings."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from textwrap import indent
 from qanat.cluster.topic_names import name_problem
 from qanat.spark.copying.inventory import OWN_TOPICS
 from qanat.spark.options.options import Subscription
-from qanat.spark.pipelines.bundled.catalogue import Launch, Pipeline
 from qanat.spark.pipelines.decoding import nearest
 from qanat.spark.pipelines.document import PipelineError
+from qanat.spark.pipelines.durations import seconds_of
+from qanat.spark.pipelines.pipeline import Launch, Pipeline
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What `--set name=value`, or `--name value`, may change."""
+    """A setting of a pipeline: `--set name=value`, or `--name value`."""
 
     name: str
     default: str
     meaning: str
 
 
-def coded(
+def python_pipeline(
     name: str,
     meaning: str,
     about: str,
@@ -33,7 +34,7 @@ def coded(
     check: Callable[[Mapping[str, str]], object],
     launch: Launch,
 ) -> Pipeline:
-    """A pipeline of this package; `check` and `launch` are given every setting, defaults filled in."""
+    """A pipeline; `check` and `launch` get every setting, with defaults filled in."""
     defaults = {one.name: one.default for one in settings}
 
     def filled(given: Mapping[str, str]) -> dict[str, str]:
@@ -48,14 +49,14 @@ def coded(
         defaults,
         _text(name, meaning, about, settings),
         lambda given: _done(check(filled(given))),
-        lambda spark, given, how: launch(spark, filled(given), how),
+        lambda spark, given, run_options: launch(spark, filled(given), run_options),
         {one.name: one.meaning for one in settings},
         about.strip(),
     )
 
 
 def _done(_: object) -> None:
-    """What a check returns is of no interest."""
+    """Drop the result of a check."""
 
 
 def _text(name: str, meaning: str, about: str, settings: Sequence[Setting]) -> str:
@@ -68,18 +69,18 @@ def _text(name: str, meaning: str, about: str, settings: Sequence[Setting]) -> s
 
 
 def chosen(settings: Mapping[str, str], *, is_needed: bool = True) -> Subscription:
-    """The topics that `topics` and `pattern` say; what brokers and copies keep for themselves fits no pattern."""
+    """The topics of `topics` and `pattern`; internal topics of brokers and copies match no pattern."""
     topics, pattern = settings["topics"], settings["pattern"]
     if topics and pattern:
-        raise PipelineError("topics names what is meant and pattern describes it: give one of the two")
+        raise PipelineError("give topics or pattern, not both")
     if topics:
         names = tuple(dict.fromkeys(name.strip() for name in topics.split(",") if name.strip()))
         for name in names:
             if OWN_TOPICS.fullmatch(name):
-                raise PipelineError(f"topic {name} is kept by brokers or copies for themselves: it is not to be copied")
+                raise PipelineError(f"topic {name} is an internal topic of brokers or copies: it cannot be copied")
         return Subscription(names=names)
     if not pattern and is_needed:
-        raise PipelineError("nothing is chosen: give topics (names with commas) or pattern (a regular expression)")
+        raise PipelineError("no topics: give topics (names with commas) or pattern (a regular expression)")
     pattern = pattern or ".*"
     expression(pattern, "pattern")
     return Subscription(pattern=f"(?!(?:{OWN_TOPICS.pattern})$)(?:{pattern})")
@@ -89,12 +90,12 @@ def expression(text: str, what: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as fault:
-        raise PipelineError(f"{what} {text!r} is no regular expression: {fault}") from None
+        raise PipelineError(f"{what} {text!r} is not a regular expression: {fault}") from None
 
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """What copies are called: some by name, the others with a prefix."""
+    """The names of copies: some are renamed, the others get a prefix."""
 
     prefix: str = ""
     renamed: Mapping[str, str] | None = None
@@ -115,12 +116,12 @@ class Naming:
             raise PipelineError("rename gives two topics the same name: their records would be mixed")
         for name in (f"{settings['prefix']}x", *renamed.values()):
             if (fault := name_problem(name)) is not None:
-                raise PipelineError(f"there can be no topic {name!r}: {fault}")
+                raise PipelineError(f"there cannot be a topic {name!r}: {fault}")
         return Naming(settings["prefix"], renamed)
 
 
 def client_settings(path: str) -> dict[str, str]:
-    """A file of settings as Kafka's clients name them, `name=value` a line; none, if there is no path."""
+    """Client settings of a file, `name=value` a line; none without a path."""
     if not path:
         return {}
     try:
@@ -147,11 +148,19 @@ def number(settings: Mapping[str, str], name: str) -> int:
     return int(text)
 
 
+def duration(settings: Mapping[str, str], name: str) -> int:
+    """A setting that is a duration, in seconds."""
+    try:
+        return seconds_of(settings[name])
+    except ValueError as fault:
+        raise PipelineError(f"{name}: {fault}") from None
+
+
 def choice(settings: Mapping[str, str], name: str, *choices: str) -> str:
     """A setting that is one of a few words."""
     if settings[name] not in choices:
-        told = nearest(settings[name], list(choices))
-        raise PipelineError(f"{name} is {settings[name]!r}, but must be {' or '.join(choices)}{told}")
+        hint = nearest(settings[name], list(choices))
+        raise PipelineError(f"{name} is {settings[name]!r}, but must be {' or '.join(choices)}{hint}")
     return settings[name]
 
 

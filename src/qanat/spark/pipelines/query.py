@@ -1,6 +1,6 @@
-"""A streaming query, begun again where Spark ended it only because the machine was busy (`patience`).
+"""A streaming query that restarts if Spark ended it only because the machine was busy (`spark_retries`).
 
-What it has done is in its checkpoint: it goes on where it was.
+Its progress is in its checkpoint: it continues where it was.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from qanat.spark.pipelines.document import PipelineError
-from qanat.spark.pipelines.frames import told
-from qanat.spark.pipelines.spark_retries import TRIES, is_too_slow, patiently, tell_again
+from qanat.spark.pipelines.spark_errors import spark_reason
+from qanat.spark.pipelines.spark_retries import TRIES, is_too_slow, log_retry, with_spark_retries
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
 class Query:
-    """`where` is what a fault is told with; `start` makes the query run, and may be called again."""
+    """`where` names the query in errors; `start` starts it, and may be called again."""
 
     def __init__(self, where: str, start: Callable[[], StreamingQuery]) -> None:
         self._where = where
@@ -55,12 +55,12 @@ class Query:
     def stop(self) -> None:
         self._query.stop()
 
-    def goes_on_after(self, fault: Exception) -> bool:
-        """Begin again, if all that was wrong is that a process took too long to start. Raises `PipelineError`."""
+    def resumes_after(self, fault: Exception) -> bool:
+        """Restart, if the error is only that a process took too long to start. Raises `PipelineError`."""
         self._failed = self._failed + 1 if self._query.lastProgress is None else 1
         if not is_too_slow(fault) or self._failed == TRIES:
             return False
-        tell_again(self._where)
+        log_retry(self._where)
         self._query = self._begun()
         return True
 
@@ -69,6 +69,6 @@ class Query:
         from pyspark.errors import PySparkException
 
         try:
-            return patiently(self._where, self._start)
+            return with_spark_retries(self._where, self._start)
         except (PySparkException, Py4JError) as fault:
-            raise PipelineError(f"{self._where}: {told(fault)}") from None
+            raise PipelineError(f"{self._where}: {spark_reason(fault)}") from None

@@ -1,6 +1,6 @@
-"""Running queries: their progress, their end, and a stop that lets the micro-batch at hand finish.
+"""Query watch: progress, end and stop of running queries; a stop lets the current micro-batch finish.
 
-A second request to stop does not wait any more; what was begun is then repeated by the next run, which is harmless.
+A second request to stop does not wait; the next run repeats the unfinished micro-batch, which is harmless.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from contextlib import closing
 from typing import Any, Protocol
 
 from qanat.spark.pipelines.document import PipelineError
-from qanat.spark.pipelines.frames import told
 from qanat.spark.pipelines.progress import Tally, is_batch
+from qanat.spark.pipelines.spark_errors import spark_reason
 
 LOOK_EVERY_S = 0.5
 FINISH_WITHIN_S = 120.0
 
 
 class Running(Protocol):
-    """What is watched: a streaming query of Spark (`query`), or work that reports as one does (`work`)."""
+    """A running query: of Spark (`query`), or a job with the same interface (`batch_job`)."""
 
     @property
     def id(self) -> Any: ...
@@ -36,21 +36,21 @@ class Running(Protocol):
     def recentProgress(self) -> Any: ...  # noqa: N802
     def exception(self) -> Exception | None: ...
     def stop(self) -> None: ...
-    def goes_on_after(self, fault: Exception) -> bool: ...
+    def resumes_after(self, fault: Exception) -> bool: ...
 
 
 class Stop:
-    """Whether somebody wants the pipeline to end: asked once, in order; asked twice, at once."""
+    """Requests to stop the pipeline: after one it finishes its micro-batch, after two it stops at once."""
 
     def __init__(self) -> None:
-        self.times_asked = 0
+        self.times_requested = 0
 
-    def ask(self) -> None:
-        self.times_asked += 1
+    def request(self) -> None:
+        self.times_requested += 1
 
 
 class Watched:
-    """One query: what it has told so far."""
+    """A query and its tally."""
 
     def __init__(self, query: Running, tally: Tally | None = None) -> None:
         self.query = query
@@ -59,7 +59,7 @@ class Watched:
         self._last_report = ""
 
     def look(self) -> None:
-        """Take in what was reported since the last look."""
+        """Add the reports since the last look."""
         last = self.query.lastProgress
         if last is None or last.timestamp == self._last_report:
             return
@@ -81,7 +81,7 @@ class Watched:
 def watch(
     stages: Generator[Sequence[Running], None, None], stop: Stop, show: Callable[[list[Tally]], None] = lambda _: None
 ) -> list[Tally]:
-    """Run every stage to its end; returns what each query did. Raises `PipelineError` when one fails."""
+    """Run every stage to its end; returns the tally of each query. Raises `PipelineError` when one fails."""
     done: list[Tally] = []
     with closing(stages):
         for queries in stages:
@@ -92,7 +92,7 @@ def watch(
             finally:
                 for query in queries:
                     query.stop()
-            if stop.times_asked:
+            if stop.times_requested:
                 break
     return done
 
@@ -106,23 +106,23 @@ def _until_ended(watched: list[Watched], stop: Stop, done: list[Tally], show: Ca
         for one in watched:
             if (fault := one.query.exception()) is None:
                 continue
-            if stop.times_asked or not one.query.goes_on_after(fault):
-                raise PipelineError(f"{one.tally.query} failed: {told(fault)}")
+            if stop.times_requested or not one.query.resumes_after(fault):
+                raise PipelineError(f"{one.tally.query} failed: {spark_reason(fault)}")
             is_over = False
         if is_over:
             return
-        if stop.times_asked:
+        if stop.times_requested:
             _finish(watched, stop)
             return
         time.sleep(LOOK_EVERY_S)
 
 
 def _finish(watched: list[Watched], stop: Stop) -> None:
-    """Wait for what runs at this moment, and end each query as soon as it is through."""
+    """Wait for the current micro-batches, and stop each query as soon as its own is done."""
     begun = [one.batches for one in watched]
     deadline = time.monotonic() + FINISH_WITHIN_S
     left = list(range(len(watched)))
-    while left and stop.times_asked < 2 and time.monotonic() < deadline:
+    while left and stop.times_requested < 2 and time.monotonic() < deadline:
         for index in list(left):
             one = watched[index]
             one.look()

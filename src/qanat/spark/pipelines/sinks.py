@@ -1,7 +1,7 @@
-"""Streaming queries: the rows of a table on their way to a topic, a Parquet lake or the terminal.
+"""Sinks: streaming queries that write the rows of a table to a topic, a Parquet lake or the terminal.
 
-A topic is written in transactions, a lake through the log of files that Spark keeps in it (`_spark_metadata`): in both,
-a micro-batch that is repeated after a crash changes nothing.
+A topic is written in transactions, a lake through Spark's log of files (`_spark_metadata`): in both, a micro-batch that
+is repeated after a crash changes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def start(
 ) -> StreamingQuery:
     """A running query."""
     if sink.files is not None:
-        # Not coalesce: it would pull the tasks of what comes before, state included, into as few.
+        # Not coalesce: it would run the stages before it, state included, in as few tasks.
         frame = frame.repartition(sink.files)
     writer = frame.writeStream.queryName(name).outputMode("append").option("checkpointLocation", checkpoint)
     if is_available_now:
@@ -57,5 +57,5 @@ def _options(sink: Sink, cluster: Mapping[str, str]) -> dict[str, str]:
 
 
 def located(folder: str) -> str:
-    """An address as it is, a path made absolute: Spark's processes may stand elsewhere."""
+    """An address unchanged, a path made absolute: Spark's processes may have another working directory."""
     return folder if "://" in folder or folder.startswith("file:") else str(Path(folder).absolute())

@@ -1,7 +1,7 @@
-"""What Spark gives up because the machine is busy, and what to do then.
+"""Retries of Spark operations that fail only because the machine is busy.
 
-Spark gives every Python process ten seconds to start, which cannot be set, and needs such processes to look at a
-source, at the beginning of a query and at each commit. Where the machine takes longer, nothing is wrong but that.
+Spark gives every Python process ten seconds to start, which cannot be configured, and starts such processes to inspect
+a source, at the beginning of a query and at each commit. On a busy machine they take longer, and a retry succeeds.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Result = TypeVar("Result")
 
 
 def is_too_slow(fault: Exception) -> bool:
-    """Whether all that was wrong is that a Python process took longer to start than Spark waits."""
+    """Whether the error is only that a Python process took longer to start than Spark waits."""
     return _SAID_BY_SPARK in str(fault)
 
 
-def patiently(what: str, act: Callable[[], Result]) -> Result:
-    """Do it, again if need be; what fails for another reason, or every time, is raised."""
+def with_spark_retries(what: str, act: Callable[[], Result]) -> Result:
+    """Run it, and retry while a Python process starts too slowly; raises any other error."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
@@ -35,9 +35,9 @@ def patiently(what: str, act: Callable[[], Result]) -> Result:
         except (PySparkException, Py4JError) as fault:
             if not is_too_slow(fault):
                 raise
-            tell_again(what)
+            log_retry(what)
     return act()
 
 
-def tell_again(what: str) -> None:
+def log_retry(what: str) -> None:
     _log.warning("%s: a Python process took longer to start than Spark waits; trying again", what)

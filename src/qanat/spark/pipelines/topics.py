@@ -1,4 +1,4 @@
-"""Topics that a pipeline writes: made before it starts, where they are not there yet."""
+"""Topics that a pipeline writes: missing ones are created before it starts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BROKERS_DEFAULT = -1
 
 
 def make_missing(access: Access, topics: Mapping[str, int | None]) -> None:
-    """Create topics with so many partitions, or as many as the broker gives; those that exist stay as they are."""
+    """Create missing topics with so many partitions, or the broker's default; existing ones stay unchanged."""
 
     async def make(cluster: Cluster, deadline: Deadline) -> None:
         there = await cluster.metadata(list(topics), deadline)

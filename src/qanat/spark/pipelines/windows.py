@@ -1,7 +1,7 @@
 """Event-time windows of several sizes in one pass.
 
-A query of its own for each size would read, parse and de-duplicate everything again, and keep as many copies of the
-state. Here each row is put into its window of every size, and one aggregation counts them all.
+A query for each size would read, parse and de-duplicate everything again, and hold as many copies of the state. Here
+each row is put into its window of every size, and one aggregation computes them all.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _WATERMARK = "spark.watermarkDelayMs"
-"""How Spark marks the column that its watermark follows; `window()` hands it on, and so do we."""
+"""Spark's mark of the column that its watermark follows; `window()` passes it on, and so does this."""
 _PLACE, _WINDOW = "_place", "_window"
 
 
 def in_windows(frame: DataFrame, windows: Windows, where: str) -> DataFrame:
-    """Columns `by`, `size` (its label), `start`, `end`, and what is computed; a window comes out when it is over."""
+    """Columns `by`, `size` (its label), `start`, `end`, and the aggregates; a window is emitted when it is over."""
     from pyspark.sql import functions
 
     if windows.column not in frame.columns:

@@ -1,4 +1,4 @@
-"""What filters leave of a read: some partitions, some offsets, nothing before a time."""
+"""Filter pushdown: partitions, offsets and times that filters exclude from a read."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from qanat.model.ids import TopicPartition
 from qanat.spark.offsets import Bound, OffsetRange, Offsets
 
 
-class Times(Protocol):
-    """Who knows which offset a time has."""
+class TimeLookup(Protocol):
+    """Finds the offset of a time."""
 
     def at(self, bound: Bound, partitions: list[TopicPartition], group: str | None, what: str) -> Offsets: ...
 
 
 @dataclass(slots=True)
-class Narrowing:
-    """Grows stricter with every filter; what it leaves out cannot satisfy them all."""
+class PushedFilters:
+    """The filters so far, combined; records that it excludes cannot satisfy them all."""
 
     _values: dict[str, set[object]] = field(default_factory=dict)
     _first: int = 0
@@ -38,7 +38,7 @@ class Narrowing:
             self._end = end if self._end is None else min(self._end, end)
 
     def since(self, millis: int | None) -> None:
-        """Nothing with an earlier timestamp. An upper bound is no use: later offsets may have earlier times."""
+        """Nothing with an earlier timestamp. An upper bound does not help: later offsets may have earlier times."""
         if millis is None:
             return
         self._since_ms = millis if self._since_ms is None else max(self._since_ms, millis)
@@ -47,8 +47,8 @@ class Narrowing:
         topics, partitions = self._values.get("topic"), self._values.get("partition")
         return (topics is None or at.topic in topics) and (partitions is None or at.partition in partitions)
 
-    def ranges(self, wanted: list[OffsetRange], times: Times) -> list[OffsetRange]:
-        """What is left of the ranges."""
+    def ranges(self, wanted: list[OffsetRange], times: TimeLookup) -> list[OffsetRange]:
+        """The rest of the ranges."""
         first: Offsets = {}
         if self._since_ms is not None and wanted:
             bound = Bound("timestamp", timestamp=max(0, self._since_ms), if_too_late="latest")

@@ -1,4 +1,4 @@
-"""What the driver asks of the brokers: which partitions there are, where they begin and end, where a group stands."""
+"""Offset lookup: the driver's blocking client for partitions, their offsets and the positions of groups."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Result = TypeVar("Result")
 
 
 class UnknownTopicError(QanatError):
-    """What a query reads or writes does not exist."""
+    """A topic or partition of a query that does not exist."""
 
 
 class Lookups:
-    """One connection to a cluster, for a caller without an event loop. `close` it, or use it in a `with`."""
+    """A client of a cluster for a caller without an event loop. `close` it, or use it in a `with`."""
 
     def __init__(self, access: Access, *, is_committed_only: bool = True) -> None:
         self._access = access
@@ -49,7 +49,7 @@ class Lookups:
         self._runner.close()
 
     def run(self, work: Callable[[Cluster, Deadline], Awaitable[Result]]) -> Result:
-        """Do something with the cluster, within the time that the options allow."""
+        """Run a coroutine with the cluster, within the timeout of the options."""
 
         async def bounded() -> Result:
             return await work(self._cluster, self._cluster.deadline())
@@ -57,9 +57,9 @@ class Lookups:
         return self._runner.run(bounded())
 
     def partitions(self, subscription: Subscription, *, may_be_gone: bool = False) -> list[TopicPartition]:
-        """The partitions that a subscription takes, in order; raises where a named topic does not exist.
+        """The partitions of a subscription, in order; raises where a named topic does not exist.
 
-        With `may_be_gone` it is left out, as one is that a pattern took a moment ago.
+        With `may_be_gone`, and always for a pattern, it skips topics that do not exist.
         """
         if subscription.pattern is not None:
             names = [name for name in self._topics() if re.fullmatch(subscription.pattern, name)]
@@ -81,25 +81,25 @@ class Lookups:
         return [at for at in found if subscription.takes(at)]
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return self._moments(dict.fromkeys(partitions, EARLIEST))
+        return self._offsets_at(dict.fromkeys(partitions, EARLIEST))
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The ends, as far as this reader may read."""
-        return self._moments(dict.fromkeys(partitions, LATEST))
+        """The ends: the high watermark, or the last stable offset where only committed records are read."""
+        return self._offsets_at(dict.fromkeys(partitions, LATEST))
 
     def at(self, bound: Bound, partitions: list[TopicPartition], group: str | None, what: str) -> Offsets:
-        """Where a bound lies in each partition; `what` names the option that it came from."""
+        """The offset of a bound in each partition; `what` names its option in errors."""
         match bound.kind:
             case "earliest":
                 return self.earliest(partitions)
             case "latest":
                 return self.latest(partitions)
             case "group":
-                return self._where_group_is(group or "", partitions)
+                return self._group_offsets(group or "", partitions)
             case "offsets":
                 _require_every(bound.by_partition, partitions, what, "Use -1 for latest, -2 for earliest.")
                 words = {at: offset for at, offset in bound.by_partition.items() if offset < 0}
-                return {**bound.by_partition, **self._moments(words)}
+                return {**bound.by_partition, **self._offsets_at(words)}
             case "timestamp":
                 return self._at_times(dict.fromkeys(partitions, bound.timestamp), bound, what)
             case "timestamps":
@@ -107,12 +107,12 @@ class Lookups:
                 return self._at_times(dict(bound.by_partition), bound, what)
 
     def bytes_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """How large the logs are that hold these partitions."""
+        """The size of the logs of these partitions."""
         wanted = set(partitions)
-        return self._ask(lambda cluster, deadline: partition_bytes(cluster, wanted, deadline))
+        return self.ask(lambda cluster, deadline: partition_bytes(cluster, wanted, deadline))
 
     def cut_by_bytes(self, start: Offsets, end: Offsets, max_bytes: int) -> Offsets:
-        """The end of a micro-batch of at most so many bytes: its batches are read, and their sizes added up."""
+        """The end of a micro-batch of at most so many bytes, from the sizes of its batches."""
 
         async def cut(cluster: Cluster, deadline: Deadline) -> Offsets:
             async def look(wanted: OffsetRange, share: int) -> list[SizedBatch]:
@@ -126,34 +126,34 @@ class Lookups:
         self.run(lambda cluster, deadline: commit_offsets(cluster, group, offsets, deadline))
 
     def _topics(self) -> list[str]:
-        """Those that a pattern may take: what brokers keep for themselves is read by name only."""
-        found = self._ask(lambda cluster, deadline: cluster.metadata(None, deadline))
+        """The topics that a pattern may match: internal ones are read by name only."""
+        found = self.ask(lambda cluster, deadline: cluster.metadata(None, deadline))
         return sorted(topic.name for topic in found.topics if topic.name and not topic.is_internal)
 
-    def _ask(self, question: Callable[[Cluster, Deadline], Awaitable[Result]]) -> Result:
-        """Ask again where a broker is restarting, as long as the time lasts that the options allow."""
+    def ask(self, question: Callable[[Cluster, Deadline], Awaitable[Result]]) -> Result:
+        """Ask, and retry while a broker restarts or a leader moves, within the timeout of the options."""
         return self.run(lambda cluster, deadline: cluster.persist(lambda: question(cluster, deadline), deadline))
 
-    def _where_group_is(self, group: str, partitions: list[TopicPartition]) -> Offsets:
-        """Partitions in which the group has committed nothing are read from their beginning."""
+    def _group_offsets(self, group: str, partitions: list[TopicPartition]) -> Offsets:
+        """The committed offsets of a group, or the first offset of partitions without one."""
         known = self.run(lambda cluster, deadline: committed_offsets(cluster, group, deadline, only=partitions))
         return {**self.earliest(at for at in partitions if at not in known), **known}
 
     def _at_times(self, times: dict[TopicPartition, int], bound: Bound, what: str) -> Offsets:
-        found = self._moments(times)
+        found = self._offsets_at(times)
         late = sorted(at for at, offset in found.items() if offset < 0)
         if late and bound.if_too_late == "error":
-            named = ", ".join(f"{at} (asked: {times[at]} ms)" for at in late)
+            named = ", ".join(f"{at} (from {times[at]} ms)" for at in late)
             raise OffsetsError(
                 f"{what} by timestamp: no record is that late in {named}; an earlier time, or "
                 "startingOffsetsByTimestampStrategy=latest, lets the query start"
             )
         return {**found, **self.latest(late)}
 
-    def _moments(self, moments: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def _offsets_at(self, timestamps: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         topics: dict[str, dict[int, int]] = {}
-        for at, moment in moments.items():
-            topics.setdefault(at.topic, {})[at.partition] = moment
+        for at, timestamp in timestamps.items():
+            topics.setdefault(at.topic, {})[at.partition] = timestamp
         committed = self._is_committed_only
 
         async def ask(cluster: Cluster, deadline: Deadline) -> dict[TopicPartition, int]:
@@ -166,18 +166,18 @@ class Lookups:
         return self.run(ask) if topics else {}
 
 
-def cluster_of(access: Access, patience_s: float = 0.0) -> Cluster:
-    """The cluster that options name; `patience_s` is for those who know that it is there."""
+def cluster_of(access: Access, reach_timeout_s: float = 0.0) -> Cluster:
+    """A client of the cluster in the options; `reach_timeout_s` is how long it retries the first connection."""
     try:
         return Cluster(
-            parse_bootstrap(access.bootstrap), access.client_id, access.timeout_s, access.security, patience_s
+            parse_bootstrap(access.bootstrap), access.client_id, access.timeout_s, access.security, reach_timeout_s
         )
     except ValueError as fault:
         raise OptionError(f"option kafka.bootstrap.servers is {access.bootstrap!r}: {fault}") from None
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """The loop for whoever moves many bytes."""
+    """The factory of the event loop: uvloop where it is installed."""
     try:
         import uvloop
     except ImportError:

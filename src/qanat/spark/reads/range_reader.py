@@ -1,10 +1,10 @@
-"""One executor's part of a read: the batches of an offset range, fetched ahead and turned into Arrow.
+"""Range reader: an executor fetches the batches of an offset range ahead and decodes them into Arrow.
 
-Rule 1: the next fetch is on its way while the last one is turned into columns; never more than that, so that memory
-        stays at a few times `fetch_bytes` however long the range is.
+Rule 1: one fetch is in flight while the last one is decoded, and no more, so that memory stays at a few times
+        `fetch_bytes` for any length of the range.
 Rule 2: offsets may be missing (compaction, markers, aborted transactions). The end is reached by position, not count.
-Rule 3: a leader that moves or restarts costs a retry; a broker that is gone for longer than the timeout fails the task,
-        and Spark tries it elsewhere. The driver has reached the cluster, so a task waits for it as well.
+Rule 3: a leader that moves or restarts costs a retry; a broker that is away for longer than the timeout fails the task,
+        and Spark runs it elsewhere. The driver has reached the cluster, so a task retries until it does, too.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from qanat.model.error_codes import ErrorCode
 from qanat.spark import arrow
 from qanat.spark.formats.decoding import decoder
 from qanat.spark.formats.poison import ValueReader
-from qanat.spark.kept_memory import keep_memory
 from qanat.spark.offsets import OffsetRange
 from qanat.spark.options.options import SourceOptions
 from qanat.spark.reads.data_loss import DataLossError, lost
 from qanat.spark.reads.offset_lookup import cluster_of, loop_factory
+from qanat.spark.worker_memory import retain_memory
 from qanat.wire.batch_header import BatchHeader
 from qanat.wire.columns import Columns, decode_columns
 from qanat.wire.kafka.messages.fetch import PartitionData
@@ -38,14 +38,14 @@ _log = logging.getLogger(__name__)
 
 ROWS_AT_ONCE = 1 << 17
 BYTES_AT_ONCE = 16 * 1024 * 1024
-"""How much becomes one Arrow batch; a compressed byte counts for several."""
+"""The size of one Arrow batch; a compressed byte counts for several."""
 _INFLATION = 6
 _WAIT_MS = 500
 
 
 @dataclass(slots=True)
 class _Run:
-    """Batches that become columns together: of one timestamp type, of bounded size."""
+    """Batches that are decoded together: of one timestamp type, of bounded size."""
 
     is_append_time: bool
     batches: list[memoryview] = field(default_factory=list)
@@ -63,8 +63,8 @@ class _Run:
 
 
 def read_range(options: SourceOptions, wanted: OffsetRange, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The records of a range as Arrow batches in `schema`, the source's own."""
-    keep_memory()
+    """The records of a range as Arrow batches in the source's `schema`."""
+    retain_memory()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         fetches = _Fetches(options, wanted)
         same = _Same(wanted)
@@ -103,7 +103,7 @@ def _value_reader(options: SourceOptions, schema: pa.Schema) -> ValueReader | No
 
 
 class _Same:
-    """What all rows of a range have in common."""
+    """Columns with the same value in all rows of a range."""
 
     def __init__(self, wanted: OffsetRange) -> None:
         self.at = wanted.at
@@ -138,7 +138,7 @@ def _record_batch(
 
 
 class _Fetches:
-    """The answers for a range, one after the other, with one fetch ahead."""
+    """The fetch responses of a range, one after the other, with one fetch ahead."""
 
     def __init__(self, options: SourceOptions, wanted: OffsetRange) -> None:
         self._options = options
@@ -153,10 +153,10 @@ class _Fetches:
             is_committed_only=options.is_committed_only,
         )
         self.first = wanted.start
-        """Nothing before this offset belongs to the range any more."""
+        """The first offset of the range that is still to be decoded."""
 
     async def next(self) -> PartitionData | None:
-        """The next answer, or None at the end of the range."""
+        """The next response, or None at the end of the range."""
         if self._ahead is None:
             if self._position >= self._wanted.end:
                 return None
@@ -169,7 +169,7 @@ class _Fetches:
             self._position = max(self._position, header.next_offset)
         if self._position < self._wanted.end:
             self._ahead = asyncio.create_task(self._fetch(self._position))
-            # Let it be sent; the answer gathers in the socket while the caller works.
+            # Let it be sent; the response collects in the socket while the caller works.
             await asyncio.sleep(0)
             await asyncio.sleep(0)
         return data
@@ -181,7 +181,7 @@ class _Fetches:
         await self._cluster.__aexit__(None, None, None)
 
     async def _fetch(self, position: int) -> PartitionData:
-        """Ask until something comes; a range was planned from what exists, so something will."""
+        """Fetch until records arrive; the range was planned from existing offsets, so they will."""
         deadline = self._cluster.deadline()
         at = self._wanted.at
         while True:
@@ -195,7 +195,7 @@ class _Fetches:
                 return data
             if deadline.is_over:
                 raise OutOfTimeError(
-                    f"offsets {position} to {self._wanted.end} of {at} did not come in {self._cluster.timeout_s:g} s"
+                    f"offsets {position} to {self._wanted.end} of {at} did not arrive in {self._cluster.timeout_s:g} s"
                 )
 
     async def _fetch_once(self, position: int, deadline: Deadline) -> PartitionData:
@@ -209,7 +209,7 @@ class _Fetches:
         return data
 
     def _skip_lost(self, position: int, log_start: int) -> int:
-        """Where the log goes on, if lost records are acceptable."""
+        """The offset where the log continues, if lost records are acceptable."""
         is_before_start = log_start >= 0 and position < log_start
         goes_on = min(log_start, self._wanted.end) if is_before_start else self._wanted.end
         loss = lost([OffsetRange(self._wanted.at, position, goes_on)])

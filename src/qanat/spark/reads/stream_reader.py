@@ -1,6 +1,6 @@
-"""A streaming read on the driver: how far each micro-batch goes, and what of it the executors read.
+"""A streaming read on the driver: the end of each micro-batch, and its ranges for executors.
 
-The offsets that Spark keeps in its checkpoint are in the form of Spark's own connector.
+The offsets in Spark's checkpoint have the form of Spark's own connector.
 """
 
 from __future__ import annotations
@@ -23,44 +23,44 @@ from pyspark.sql.streaming.datasource import (
 
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
-from qanat.spark.error_messages import told_plainly
+from qanat.spark.error_messages import hide_tracebacks
 from qanat.spark.offsets import OffsetRange, Offsets, from_json, lag, limited, ranges, split, to_json
 from qanat.spark.options.options import SourceOptions
-from qanat.spark.reads.batch_reader import Piece
-from qanat.spark.reads.data_loss import DataLossError, made_anew, within, without_lost
+from qanat.spark.reads.batch_reader import RangePartition
+from qanat.spark.reads.data_loss import DataLossError, recreated, within, without_lost
 from qanat.spark.reads.offset_lookup import Lookups
 
 _log = logging.getLogger(__name__)
 _CHECKPOINT = "the checkpoint"
 
 
-class ForeignCheckpointError(QanatError):
-    """A checkpoint that was written by a query on other topics."""
+class WrongCheckpointError(QanatError):
+    """The checkpoint of a query on other topics."""
 
 
-@told_plainly
+@hide_tracebacks
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, schema: pa.Schema) -> None:
         self._options = options
         self._schema = schema
-        self._asking: Lookups | None = None
+        self._open_lookups: Lookups | None = None
         self._target: Offsets | None = None
-        """Where a query ends that reads what is there and no more."""
+        """The end of a query with trigger(availableNow=True)."""
         self._triggered_at = time.monotonic()
         self._shown: Offsets | None = None
-        """Where the group stands that shows the progress; or where the query began, which is no progress."""
+        """The offsets last committed for the group that shows the progress, or the query's start."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """What executors get: no connection."""
-        return {**self.__dict__, "_asking": None}
+        """The state that executors get, without the connection."""
+        return {**self.__dict__, "_open_lookups": None}
 
     @property
     def _lookups(self) -> Lookups:
-        if self._asking is None:
-            self._asking = Lookups(self._options.access, is_committed_only=self._options.is_committed_only)
-        return self._asking
+        if self._open_lookups is None:
+            self._open_lookups = Lookups(self._options.access, is_committed_only=self._options.is_committed_only)
+        return self._open_lookups
 
-    # What the engine calls on the driver
+    # Called by Spark's engine on the driver
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         options = self._options
@@ -90,8 +90,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         done = from_json(start, _CHECKPOINT)
         begin = self._begin(done)
-        # Spark plans a micro-batch when the one before is in its checkpoint, and calls `commit` only if there is
-        # something new: a query that has caught up would show its last micro-batch as lag.
+        # Spark plans a micro-batch when the one before is in its checkpoint, and calls `commit` only for a new one:
+        # a query that has caught up would show its last micro-batch as lag.
         self._show(done)
         end = self._latest() if self._target is None else self._target
         self._check_going_on(begin, end)
@@ -110,37 +110,39 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         earliest = self._lookups.earliest(one.at for one in wanted)
         existing = without_lost(wanted, earliest, self._options.fail_on_data_loss)
         options = self._options
-        return [Piece(one) for one in split(existing, options.min_partitions, options.max_records_per_partition)]
+        return [
+            RangePartition(one) for one in split(existing, options.min_partitions, options.max_records_per_partition)
+        ]
 
     def commit(self, end: dict[str, Any]) -> None:
         self._show(from_json(end, _CHECKPOINT))
 
     def stop(self) -> None:
-        if self._asking is not None:
-            self._asking.close()
-            self._asking = None
+        if self._open_lookups is not None:
+            self._open_lookups.close()
+            self._open_lookups = None
 
-    # On an executor
+    # Called on an executor
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from qanat.spark.reads.range_reader import (
-            read_range,  # Executors do this; the driver's processes need not wait for it.
+            read_range,  # Only executors need it; it is slow to import.
         )
 
-        assert isinstance(partition, Piece)
+        assert isinstance(partition, RangePartition)
         return read_range(self._options, partition.wanted, self._schema)
 
-    # How far
+    # The end of a micro-batch
 
     def _show(self, done: Offsets) -> None:
-        """Move the group that stands for this query, so that its lag shows everywhere."""
+        """Commit the query's progress for its group, so that tools show its lag."""
         group = self._options.group
         if group is None or done == self._shown:
             return
         try:
             self._lookups.commit(group, done)
         except QanatError as fault:
-            # The checkpoint is what counts; the group is there to be looked at.
+            # Only the checkpoint matters; the group is for display.
             _log.warning("progress is not shown in group %s: %s", group, fault)
         self._shown = done
 
@@ -148,17 +150,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._lookups.latest(self._there())
 
     def _there(self) -> list[TopicPartition]:
-        """What there is to read now; a topic that the query was reading may be gone, if that may be."""
+        """The partitions that exist now; a deleted topic is an error only with failOnDataLoss."""
         options = self._options
         return self._lookups.partitions(options.subscription, may_be_gone=not options.fail_on_data_loss)
 
     def _begin(self, start: Offsets, known: Offsets | None = None) -> Offsets:
-        """The start, with partitions that were added since: they are read from their beginning."""
+        """The start, with partitions that were added since, from their first record."""
         chosen = known if known is not None else self._there()
-        foreign = sorted(at for at in start if not self._options.subscription.takes(at))
-        if foreign:
-            raise ForeignCheckpointError(
-                f"the checkpoint is of a query that read {', '.join(map(str, foreign))}, this one reads "
+        others = sorted(at for at in start if not self._options.subscription.takes(at))
+        if others:
+            raise WrongCheckpointError(
+                f"the checkpoint belongs to a query that read {', '.join(map(str, others))}; this one reads "
                 f"{self._options.subscription}: give it a checkpointLocation of its own"
             )
         gone = sorted(set(start) - set(chosen))
@@ -168,10 +170,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**{at: offset for at, offset in start.items() if at not in gone}, **self._lookups.earliest(added)}
 
     def _check_going_on(self, begin: Offsets, end: Offsets) -> None:
-        """A partition that ends before the query's position was made anew."""
+        """Report partitions that end before the query's position: their topic was recreated."""
         back = [OffsetRange(at, end[at], begin[at]) for at in sorted(begin) if at in end and end[at] < begin[at]]
         if back:
-            self._lose(made_anew(back))
+            self._lose(recreated(back))
 
     def _lose(self, report: str) -> None:
         if self._options.fail_on_data_loss:
@@ -193,16 +195,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _is_all_small(self, begin: Offsets, end: Offsets) -> bool:
-        """Whether even the whole logs have no more bytes than a micro-batch may: then none need be counted."""
+        """Whether the whole logs fit into a micro-batch, so that no bytes need to be counted."""
         places = [one.at for one in ranges(begin, end)]
         sizes = self._lookups.bytes_of(places)
         most = self._options.max_bytes_per_trigger
         return most is not None and len(sizes) == len(places) and sum(sizes.values()) <= most
 
 
-@told_plainly
+@hide_tracebacks
 class RefusedStream(DataSourceStreamReader):
-    """A stream that cannot be read: Spark loses what is raised where a reader is made, so the reader raises it."""
+    """A stream with wrong options: Spark loses errors of a reader's constructor, so the methods raise them."""
 
     def __init__(self, fault: QanatError) -> None:
         self._fault = fault

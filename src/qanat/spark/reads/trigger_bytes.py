@@ -1,11 +1,11 @@
-"""How far a micro-batch goes that may have so many bytes.
+"""The end of a micro-batch with a limit in bytes (`maxBytesPerTrigger`).
 
 The bytes are those of whole batches, as the log stores them and as executors fetch them.
 
-Rule 1: a micro-batch never has more than the limit, but for one whose first batch alone is larger: it has that one.
-Rule 2: partitions get about as many bytes each; what one of them does not need goes to the others.
-Rule 3: where every next batch is larger than the limit, the partition that is furthest behind goes on, so that each
-        has its turn.
+Rule 1: a micro-batch never exceeds the limit, unless its first batch alone does: then it has that one.
+Rule 2: partitions get about as many bytes each; the share that one does not need goes to the others.
+Rule 3: where every next batch is larger than the limit, the partition that is furthest behind advances, so that all
+        advance over time.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from qanat.model.ids import TopicPartition
 from qanat.spark.offsets import OffsetRange, Offsets, ranges
 
 LEAST_BYTES, MOST_BYTES = 64 * 1024, 4 * 1024 * 1024
-"""Of one partition, looked at in one go."""
+"""Bytes of one partition that are examined at a time."""
 AT_ONCE = 8
-"""Partitions that are looked at at the same time: so many times the most bytes are in memory."""
+"""Partitions that are examined at the same time: memory holds so many times the most bytes."""
 
 Look = Callable[[OffsetRange, int], Awaitable[list[SizedBatch]]]
-"""The first batches of a range, about so many bytes of them and at least one."""
+"""Returns the first batches of a range, about so many bytes and at least one."""
 
 
 @dataclass(slots=True)
 class _Taking:
-    """What a micro-batch takes of one partition."""
+    """The part of a micro-batch in one partition."""
 
     left: OffsetRange
     taken_bytes: int = 0
     is_full: bool = False
     seen: deque[SizedBatch] = field(default_factory=deque)
-    """Batches that were looked at and not taken yet."""
+    """Batches that were examined and not taken yet."""
     seen_end: int = 0
 
     def take(self) -> int:
@@ -69,7 +69,7 @@ async def cut_by_bytes(start: Offsets, end: Offsets, max_bytes: int, look: Look)
 
 
 async def _look_at_more(takings: list[_Taking], left_bytes: int, look: Look) -> None:
-    """See to it that the next batch of each is known."""
+    """Make sure that the next batch of each is known."""
     unseen = [one for one in takings if not one.seen]
     share = min(max(left_bytes // len(takings), LEAST_BYTES), MOST_BYTES)
     turn = asyncio.Semaphore(AT_ONCE)

@@ -1,8 +1,8 @@
-"""Record batches on their way to the brokers: one of each partition at a time, the next made while others fly.
+"""Batch sender: rounds of record batches, one per partition, the next encoded while others are in flight.
 
-Nothing is copied on the way to the socket, given uvloop; asyncio's own loop joins what it is given. All of a task's
-rounds are one run of the loop, which stands still while the next round is made: to start and end it for each cost a
-tenth of a task's time, as measured.
+With uvloop nothing is copied on the way to the socket; asyncio's own loop joins buffers. All rounds of a task are one
+run of the event loop, which pauses while the next round is encoded: a run per round cost a tenth of a task's time, as
+measured.
 """
 
 from __future__ import annotations
@@ -34,32 +34,29 @@ Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
 
 ROUND_BYTES = 2_000_000
-"""A request's own cost counts less the larger it is; a larger one a broker would receive in fresh memory
-(`wire.frames`)."""
-FLYING_MAX = 2
-"""Rounds on their way at one time, if they have no partition in common."""
-PATIENCE_S = 15.0
-"""How long a task waits for a cluster that it has not reached: a restart takes that long, a wrong address for ever."""
-
-
-_NOT_TAKEN_OVER = (ErrorCode.RESOURCE_NOT_FOUND, ErrorCode.INVALID_RECORD)
-"""Of a file: the broker cannot take it over as it is, or is too old to know of such things."""
+"""A larger request has less overhead; a broker receives one above this size in fresh memory (`wire.frames`)."""
+IN_FLIGHT_MAX = 2
+"""Rounds in flight at one time, if they have no partition in common."""
+REACH_TIMEOUT_S = 15.0
+"""How long a task retries a cluster that it has not reached yet: long enough for a restart."""
+_NOT_INGESTED = (ErrorCode.RESOURCE_NOT_FOUND, ErrorCode.INVALID_RECORD)
+"""Errors of a broker that cannot ingest a file unchanged, or is too old to ingest files."""
 
 
 class Rounds:
-    """Gathers batches until one would be a partition's second, or there is enough to send.
+    """Collects batches until one would be a partition's second, or the round is large enough.
 
-    Half of the partitions are enough: the next round is for others then, and need not wait until this one has landed.
+    Half of the partitions are enough: the next round is for the others then, and need not wait for this one.
     """
 
     def __init__(self) -> None:
         self._batches: dict[TopicPartition, EncodedBatch] = {}
         self._size = 0
         self._partitions: set[TopicPartition] = set()
-        """Those seen so far."""
+        """Partitions seen so far."""
 
     def full_before(self, batch: EncodedBatch) -> dict[TopicPartition, EncodedBatch] | None:
-        """Take a batch in; what must be sent before it, if anything."""
+        """Add a batch; returns the round that must be sent before it, if any."""
         finished = None
         self._partitions.add(batch.at)
         is_enough = self._size + len(batch.batch) > ROUND_BYTES or 2 * len(self._batches) >= len(self._partitions)
@@ -75,35 +72,35 @@ class Rounds:
 
 
 class Sender:
-    """A connection that batches are sent over by somebody without an event loop. Use it in a `with`."""
+    """Sends batches for a caller without an event loop. Use it in a `with`."""
 
-    def __init__(self, access: Access, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, access: Access, reach_timeout_s: float = REACH_TIMEOUT_S) -> None:
         self._runner = asyncio.Runner(loop_factory=loop_factory())
-        self._cluster = cluster_of(access, patience_s)
-        self._flying: list[tuple[set[TopicPartition], asyncio.Task[None]]] = []
+        self._cluster = cluster_of(access, reach_timeout_s)
+        self._in_flight: list[tuple[set[TopicPartition], asyncio.Task[None]]] = []
         self.producer: Producer | None = None
-        """Who sends; None for batches that nobody counts."""
+        """The idempotent or transactional producer; None for batches without sequence numbers."""
         self.acks = ALL
         self.base_offsets: dict[TopicPartition, list[int]] | None = None
-        """Where a producer's batches landed, in the order in which they were sent, for somebody who wants to know."""
+        """The base offsets of a producer's batches, in the order in which they were sent, if a caller wants them."""
 
     def __enter__(self) -> Sender:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
         async def close() -> None:
-            for _, flying in self._flying:
-                flying.cancel()
-            await asyncio.gather(*(flying for _, flying in self._flying), return_exceptions=True)
+            for _, in_flight in self._in_flight:
+                in_flight.cancel()
+            await asyncio.gather(*(in_flight for _, in_flight in self._in_flight), return_exceptions=True)
             await self._cluster.__aexit__(None, None, None)
 
         self._runner.run(close())
         self._runner.close()
 
-    def be_idempotent(self) -> None:
+    def init_idempotent(self) -> None:
         self.producer = self._runner.run(Producer.idempotent(self._cluster, self._cluster.deadline()))
 
-    def be_transactional(self, transactional_id: str, timeout_ms: int) -> Producer:
+    def init_transactional(self, transactional_id: str, timeout_ms: int) -> Producer:
         found = self._runner.run(
             Producer.transactional(self._cluster, transactional_id, timeout_ms, self._cluster.deadline())
         )
@@ -119,29 +116,29 @@ class Sender:
         return self._cluster
 
     async def prepare(self, encoder: Encoder, rows: RecordBatch) -> None:
-        """Tell an encoder how many partitions the topics of these rows have.
+        """Look up the partition counts of these rows' topics for an encoder.
 
-        A topic is made if the brokers make topics on first use.
+        A topic is created if the brokers create topics on first use.
         """
         for topic in encoder.unknown_topics(rows):
             view = await self._cluster.topic(topic, self._cluster.deadline(), may_create=True)
-            encoder.know(topic, len(view.leaders))
+            encoder.set_partition_count(topic, len(view.leaders))
 
-    def send_rows(self, rows: Iterable[RecordBatch], encoder: Encoder, near: LocalIngestFiles) -> int:
-        """Encode and send in order and wait for all; how many rows there were.
+    def send_rows(self, rows: Iterable[RecordBatch], encoder: Encoder, local_files: LocalIngestFiles) -> int:
+        """Encode and send in order and wait for all; returns the number of rows.
 
-        What is kept in files beside brokers is named to them at the end.
+        Files beside local brokers are named to them at the end.
         """
 
         async def encoded() -> AsyncIterator[EncodedBatch]:
             for some in rows:
                 await self.prepare(encoder, some)
                 for batch in encoder.encode(some):
-                    if not near.knows(batch.at):
-                        await near.find(batch.at)
-                    if not near.take(batch):
+                    if not local_files.knows(batch.at):
+                        await local_files.find(batch.at)
+                    if not local_files.take(batch):
                         yield batch
-            for file in near.close():
+            for file in local_files.close():
                 for batch in file.batches():
                     yield batch
 
@@ -157,7 +154,7 @@ class Sender:
         return self._runner.run(self._send_each(each()))
 
     async def _send_each(self, batches: AsyncIterator[EncodedBatch]) -> int:
-        """Whatever goes wrong, nothing flies afterwards."""
+        """Send every batch; after an error, nothing stays in flight."""
         rounds, rows = Rounds(), 0
         try:
             async for batch in batches:
@@ -166,59 +163,59 @@ class Sender:
                 if finished:
                     await self._launch(finished)
             await self._launch(rounds.rest())
-            await self._land(len(self._flying))
+            await self._await_oldest(len(self._in_flight))
         finally:
             await self._settle()
         return rows
 
     async def _launch(self, batches: dict[TopicPartition, EncodedBatch]) -> None:
-        in_the_way = [number for number, (some, _) in enumerate(self._flying, 1) if not some.isdisjoint(batches)]
-        await self._land(max(0, len(self._flying) + 1 - FLYING_MAX, *in_the_way))
-        self._flying.append((set(batches), asyncio.create_task(self._send(batches))))
-        # Let it reach the socket; the answer is waited for when the next round is ready.
+        conflicting = [number for number, (some, _) in enumerate(self._in_flight, 1) if not some.isdisjoint(batches)]
+        await self._await_oldest(max(0, len(self._in_flight) + 1 - IN_FLIGHT_MAX, *conflicting))
+        self._in_flight.append((set(batches), asyncio.create_task(self._send(batches))))
+        # Let it reach the socket; the response is awaited when the next round is ready.
         for _ in range(4):
             await asyncio.sleep(0)
 
-    async def _land(self, count: int) -> None:
-        """Wait for the oldest of those that fly."""
+    async def _await_oldest(self, count: int) -> None:
+        """Wait for the oldest rounds in flight."""
         for _ in range(count):
-            _, flying = self._flying.pop(0)
-            await flying
+            _, in_flight = self._in_flight.pop(0)
+            await in_flight
 
     async def _settle(self) -> None:
-        """Wait for those that still fly after a fault: an abort must not be overtaken by what it aborts."""
-        flying, self._flying = self._flying, []
-        await asyncio.gather(*(one for _, one in flying), return_exceptions=True)
+        """Wait for rounds still in flight after an error: no write may arrive after the abort."""
+        in_flight, self._in_flight = self._in_flight, []
+        await asyncio.gather(*(one for _, one in in_flight), return_exceptions=True)
 
     async def _send(self, batches: dict[TopicPartition, EncodedBatch]) -> None:
         topics: dict[str, dict[int, bytearray | memoryview]] = {}
         for at, one in batches.items():
-            if one.instead is None:
+            if one.fallback is None:
                 topics.setdefault(at.topic, {})[at.partition] = one.batch
         try:
             for topic, some in topics.items():
                 await self._send_topic(topic, some)
-            # Beside each other: the broker has several hands for them.
-            await asyncio.gather(*(self._send_file(one) for one in batches.values() if one.instead is not None))
+            # At the same time: the broker ingests them in several workers.
+            await asyncio.gather(*(self._send_file(one) for one in batches.values() if one.fallback is not None))
         except RefusedError as fault:
             if fault.code == ErrorCode.CORRUPT_MESSAGE:
-                raise CorruptBatchError(f"rows have changed since they were encoded: {fault}") from None
+                raise CorruptBatchError(f"staged rows were changed since they were encoded: {fault}") from None
             if fault.code != ErrorCode.MESSAGE_TOO_LARGE:
                 raise
             raise RowsError(
-                f"{fault}; a smaller kafka.batch.size lets them through where many rows are too much together, a "
-                "larger max.message.bytes of the topic where one row is"
+                f"{fault}; a smaller kafka.batch.size helps where many rows are too large together, a larger "
+                "max.message.bytes of the topic where one row is"
             ) from None
 
     async def _send_file(self, one: EncodedBatch) -> None:
-        """Name a file to its broker; where that cannot take it over, send what is in it."""
+        """Name a file to its broker; if the broker cannot ingest it, send its batches."""
         try:
             await self._send_topic(one.at.topic, {one.at.partition: one.batch})
         except RefusedError as fault:
-            if fault.code not in _NOT_TAKEN_OVER or one.instead is None:
+            if fault.code not in _NOT_INGESTED or one.fallback is None:
                 raise
             _log.info("%s is sent: %s", one.at, fault)
-            for batch in one.instead():
+            for batch in one.fallback():
                 await self._send_topic(one.at.topic, {one.at.partition: batch.batch})
 
     async def _send_topic(self, topic: str, batches: dict[int, bytearray | memoryview]) -> None:

@@ -1,8 +1,7 @@
-"""Brokers on this machine: files that are staged in their data directories become part of their logs as they are.
+"""Brokers on this machine: they ingest files that are staged in their data directories.
 
-Whether a broker is here is not believed but looked at: its address is one of this machine's, and the data directory
-that it tells of can be written to and says that it is this broker's, of this cluster. Whoever can write there could as
-well write to its logs.
+A broker counts as local only after checks: its address is one of this machine, and the data directory that it reports
+is writable and names this broker and cluster. A process that can write there could also write to the logs.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.staged import FOLDER
 
 _ASKED_S = 5.0
-"""How long it may take to find out: without, rows wait elsewhere and are sent."""
+"""Time limit of the checks; after it, rows are staged elsewhere and sent."""
 _LEFT_BEHIND_S = 7 * 24 * 3600.0
-"""What a driver that died has staged is deleted after so long."""
+"""Age at which files of dead drivers are deleted."""
 
 
 class LocalBrokers:
-    """Where rows for partitions can be staged beside the brokers that lead them."""
+    """Staging folders of local brokers, by the partitions that they lead."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._locations: dict[int, str | None] = {}
-        """By the broker's number; None for those that are elsewhere."""
+        """By the broker's number; None for brokers elsewhere."""
 
     async def location(self, at: TopicPartition) -> str | None:
-        """The folder for staged files of the broker that leads a partition; None where it is not here."""
+        """The staging folder of the broker that leads a partition; None where it is not local."""
         deadline = Deadline.after(_ASKED_S)
         try:
             leader = (await self._cluster.known_topic(at.topic, deadline)).leaders[at.partition]
@@ -54,15 +53,15 @@ async def _staging_of(cluster: Cluster, node_id: int, deadline: Deadline) -> str
     if not any(broker.node_id == node_id and _is_here(broker.host) for broker in known.brokers):
         return None
     link = await cluster.node_link(node_id, deadline)
-    told: DescribeLogDirsResponse = await link.call(ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest([]), deadline)
-    for result in told.results:
+    response: DescribeLogDirsResponse = await link.call(ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest([]), deadline)
+    for result in response.results:
         if not result.error_code and _is_of(result.log_dir, known.cluster_id or "", node_id):
             return _prepared(Path(result.log_dir) / FOLDER)
     return None
 
 
 def _is_here(host: str) -> bool:
-    """Whether an address is one of this machine's: only those can be bound."""
+    """Whether an address is one of this machine: only its own addresses can be bound."""
     try:
         for family, _, _, _, address in socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM):
             with socket.socket(family, socket.SOCK_DGRAM) as probe, suppress(OSError):
@@ -74,7 +73,7 @@ def _is_here(host: str) -> bool:
 
 
 def _is_of(path: str, cluster_id: str, node_id: int) -> bool:
-    """Whether a directory here is the one in which a broker keeps its logs."""
+    """Whether a directory of this machine is the data directory of a broker."""
     try:
         lines = (Path(path) / "meta.properties").read_text(errors="replace").splitlines()
     except OSError:
@@ -88,14 +87,14 @@ def _is_of(path: str, cluster_id: str, node_id: int) -> bool:
 
 
 def _prepared(folder: Path) -> str | None:
-    """The folder, made if need be; what was left behind in it long ago goes."""
+    """The folder, created if needed, without the old files of dead drivers."""
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         found = list(folder.iterdir())
     except OSError:
         return None
     for one in found:
-        with suppress(OSError):  # Another task may be at it, too.
+        with suppress(OSError):  # Another task may delete it, too.
             if time.time() - one.stat().st_mtime > _LEFT_BEHIND_S:
                 shutil.rmtree(one, ignore_errors=True)
     return str(folder)

@@ -1,6 +1,7 @@
-"""A task's batches for brokers on this machine, in files beside them: named to the broker, not sent.
+"""Local ingest: a task writes batches for brokers on this machine into files, which the brokers ingest.
 
-One file for each partition, which becomes a segment of its log (`log.segment_ingest`). A task with little to write sends it.
+One file for each partition becomes a segment of its log (`log.segments.segment_ingest`). A task with little to write
+sends it.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from qanat.spark.sink.local_brokers import LocalBrokers
 from qanat.spark.sink.outgoing_columns import EncodedBatch
 from qanat.wire.staged import BATCHES_MAX, hide, show, staged_batch
 
-SENT_BYTES = 1024 * 1024
-"""The first ones of a task are not for files: most micro-batches are small."""
-TAKEN_OVER_BYTES = 32 * 1024 * 1024
-"""A file with less is sent: it would become a segment, and a log should not have too many."""
+SENT_BYTES_MAX = 1024 * 1024
+"""The first bytes of a task are sent: most micro-batches are small."""
+INGEST_BYTES_MIN = 32 * 1024 * 1024
+"""A smaller file is sent: it would become a segment, and a log should not have too many."""
 FILE_BYTES_MAX = 128 * 1024 * 1024
-"""A file is looked at in one go, and must fit into a segment, which has as much unless a topic says otherwise."""
+"""A broker checks a file at once, and it must fit into a segment of the default size."""
 PARTITIONS_MAX = 16
-"""Of one task, with files of their own."""
+"""Partitions of one task that get files."""
 
 
 class Entry(NamedTuple):
-    """A batch in the staged bytes."""
+    """One batch of the staged bytes."""
 
     topic: str
     partition: int
@@ -46,7 +47,7 @@ class LocalIngestFile:
 
     location: str
     name: str
-    """Inside of `location`, as the broker knows it."""
+    """Its path inside `location`, which the broker gets."""
     entries: tuple[Entry, ...]
 
     @property
@@ -58,40 +59,40 @@ class LocalIngestFile:
         return Path(self.location) / self.name
 
     def batches(self) -> Iterator[EncodedBatch]:
-        """What to send for the file: its name, or what is in it."""
-        if sum(entry.size for entry in self.entries) < TAKEN_OVER_BYTES:
+        """The batches to send for the file: one with its name, or its content."""
+        if sum(entry.size for entry in self.entries) < INGEST_BYTES_MIN:
             yield from self.content()
             return
         at = TopicPartition(self.entries[0].topic, self.entries[0].partition)
         yield EncodedBatch(at, staged_batch(self.name, self.rows), self.rows, self.content)
 
     def content(self) -> Iterator[EncodedBatch]:
-        """The batches, to be read and written to; their checksums are looked at by the broker."""
+        """The batches of the file, writable; the broker checks their checksums."""
         try:
             with self.path.open("rb") as source:
                 take = slices(mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_COPY))
         except (OSError, ValueError) as fault:
-            raise StorageError(f"rows that were staged in {self.path} cannot be read any more: {fault}") from None
+            raise StorageError(f"staged rows in {self.path} cannot be read any more: {fault}") from None
         for entry in self.entries:
             batch = take(entry.size)
             if len(batch) != entry.size:
-                raise CorruptBatchError(f"the staged file {self.path} is shorter than its task said")
+                raise CorruptBatchError(f"the staged file {self.path} is shorter than its task reported")
             show(batch)
             yield EncodedBatch(TopicPartition(entry.topic, entry.partition), batch, entry.rows)
         with contextlib.suppress(OSError):
             self.path.unlink()
 
     def drop_folder(self) -> None:
-        """Forget everything in the file's folder, of failed tasks as well. What cannot be deleted does no harm."""
+        """Delete the file's folder, with files of failed tasks. A file that cannot be deleted does no harm."""
         shutil.rmtree(self.path.parent, ignore_errors=True)
 
 
 class LocalIngestFiles:
-    """The files of one task. `find` where a partition is before `take`; `close` or `drop` them at the end."""
+    """The files of one task. Call `find` for a partition before `take`; `close` or `drop` them at the end."""
 
-    def __init__(self, nearby: LocalBrokers | None, folder: str) -> None:
-        """Without `nearby`, nothing is kept here."""
-        self._nearby = nearby
+    def __init__(self, local_brokers: LocalBrokers | None, folder: str) -> None:
+        """Without `local_brokers`, every batch is sent."""
+        self._local_brokers = local_brokers
         self._folder = folder
         self._seen_bytes = 0
         self._locations: dict[TopicPartition, str | None] = {}
@@ -101,15 +102,15 @@ class LocalIngestFiles:
         return at in self._locations
 
     async def find(self, at: TopicPartition) -> None:
-        near = sum(location is not None for location in self._locations.values())
-        is_looked_for = self._nearby is not None and near < PARTITIONS_MAX
-        self._locations[at] = await self._nearby.location(at) if self._nearby and is_looked_for else None
+        local_count = sum(location is not None for location in self._locations.values())
+        is_looked_for = self._local_brokers is not None and local_count < PARTITIONS_MAX
+        self._locations[at] = await self._local_brokers.location(at) if self._local_brokers and is_looked_for else None
 
     def take(self, one: EncodedBatch) -> bool:
-        """Whether a batch is kept here. Once one is, all later ones of its partition are."""
+        """Write a batch into a file; False if it must be sent. After its first, all of a partition's batches follow."""
         self._seen_bytes += len(one.batch)
         location = self._locations[one.at]
-        if location is None or self._seen_bytes <= SENT_BYTES:
+        if location is None or self._seen_bytes <= SENT_BYTES_MAX:
             return False
         files = self._files.setdefault(one.at, [])
         if not files or not files[-1].has_room(len(one.batch)):
@@ -118,11 +119,11 @@ class LocalIngestFiles:
         return True
 
     def close(self) -> tuple[LocalIngestFile, ...]:
-        """What there is; those of a partition in their order."""
+        """Close all files; those of a partition are in order."""
         return tuple(file.close() for files in self._files.values() for file in files)
 
     def drop(self) -> None:
-        """Forget what was not taken over; others may have files in the same folder."""
+        """Delete files that were not ingested; other tasks may have files in the same folder."""
         for file in self.close():
             with contextlib.suppress(OSError):
                 file.path.unlink()
@@ -135,7 +136,7 @@ def entry_of(one: EncodedBatch) -> Entry:
 
 
 def slices(data: bytearray | mmap.mmap) -> Callable[[int], memoryview]:
-    """A function that gives so many of the bytes at a time."""
+    """A function that returns the next bytes, so many at a time."""
     view, position = memoryview(data), 0
 
     def take(size: int) -> memoryview:
@@ -154,7 +155,7 @@ class _Growing:
         self._name = name
         self._entries: list[Entry] = []
         self._size = 0
-        with _told(location):
+        with _storage_errors(location):
             path = Path(location) / name
             path.parent.mkdir(mode=0o700, exist_ok=True)
             self._file = FileIO(path, "xb")
@@ -164,7 +165,7 @@ class _Growing:
 
     def write(self, one: EncodedBatch) -> None:
         hide(one.batch)
-        with _told(self._location):
+        with _storage_errors(self._location):
             written = self._file.write(one.batch)
             while written < len(one.batch):
                 written += self._file.write(one.batch[written:])
@@ -172,13 +173,13 @@ class _Growing:
         self._size += len(one.batch)
 
     def close(self) -> LocalIngestFile:
-        with _told(self._location):
+        with _storage_errors(self._location):
             self._file.close()
         return LocalIngestFile(self._location, self._name, tuple(self._entries))
 
 
 @contextlib.contextmanager
-def _told(location: str) -> Iterator[None]:
+def _storage_errors(location: str) -> Iterator[None]:
     try:
         yield
     except OSError as fault:

@@ -1,4 +1,4 @@
-"""Rows on their way out: where each goes, and the batches that they become, column by column."""
+"""Row batches: rows partitioned and encoded into record batches, column by column."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from qanat.wire.columns import BinaryColumn, Columns, encode_columns
 from qanat.wire.key_hash import place_rows
 
 _ROW_BYTES = 16
-"""About as much as a record takes besides what is in it."""
+"""The approximate overhead of a record."""
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 
 
 class Encoder:
-    """Turns Arrow batches into record batches, partition by partition, in the order of the rows."""
+    """Encodes Arrow batches into record batches, partition by partition, in the order of the rows."""
 
     def __init__(self, target: Target, partition_counts: Mapping[str, int] | None = None) -> None:
         self._target = target
         self._counts = dict(partition_counts or {})
         self._turn = 0
-        """Rows without a key go round, a stretch of rows at a time."""
+        """The last partition of rows without a key, which rotate, some rows at a time."""
         self._nothing = _nothing(0)
-        """What columns that are not there hold; rows mostly come in equal numbers."""
+        """Empty columns for those that are missing, cached: batches mostly have equal numbers of rows."""
 
     def topics(self, batch: pa.RecordBatch) -> set[str]:
-        """The topics that rows name."""
+        """The topics of some rows."""
         if self._target.topic is not None:
             return {self._target.topic}
         found = pc.unique(batch.column("topic")).to_pylist()
@@ -41,10 +41,10 @@ class Encoder:
         return set(found)
 
     def unknown_topics(self, batch: pa.RecordBatch) -> list[str]:
-        """Those whose partitions must be told (`know`) before these rows are encoded."""
+        """Topics whose partition count must be set (`set_partition_count`) before these rows are encoded."""
         return sorted(self.topics(batch) - self._counts.keys())
 
-    def know(self, topic: str, partitions: int) -> None:
+    def set_partition_count(self, topic: str, partitions: int) -> None:
         self._counts[topic] = partitions
 
     def encode(self, batch: pa.RecordBatch) -> Iterator[EncodedBatch]:
@@ -78,14 +78,14 @@ class Encoder:
 
     @staticmethod
     def _is_anywhere(batch: pa.RecordBatch) -> bool:
-        """Whether no row says where it belongs."""
+        """Whether no row has a key or a partition."""
         return all(
             name not in batch.schema.names or batch.column(name).null_count == batch.num_rows
             for name in ("key", "partition")
         )
 
     def _encode_in_turn(self, topic: str, batch: pa.RecordBatch) -> Iterator[EncodedBatch]:
-        """Batches of about the same size, each for the next partition: what comes at a time is sent at a time."""
+        """Batches of about the same size, each for the next partition, so that they are sent in one round."""
         rows, most = batch.num_rows, self._target.batch_bytes
         columns = self._columns(batch)
         headers = columns.header_offsets[rows] if rows else 0
@@ -100,7 +100,7 @@ class Encoder:
         return encode_columns(columns, codec=self._target.codec, batch_bytes=most, first_row=first_row, end_row=end_row)
 
     def _partitions(self, topic: str, batch: pa.RecordBatch) -> pa.Array:
-        """The partition of every row: its own, else its key's, else the next in turn."""
+        """The partition of every row: its own, else its key's, else the next one."""
         count = self._counts[topic]
         given = batch.column("partition") if "partition" in batch.schema.names else None
         if given is not None and given.null_count == 0:
@@ -132,7 +132,7 @@ class Encoder:
         least, most = pc.min_max(partitions).as_py().values()
         wrong = least if least < 0 else most
         if least < 0 or most >= count:
-            raise RowsError(f"a row asks for partition {wrong} of topic {topic}, which has 0 to {count - 1}")
+            raise RowsError(f"a row names partition {wrong} of topic {topic}, which has 0 to {count - 1}")
 
     def _columns(self, batch: pa.RecordBatch) -> Columns:
         rows = batch.num_rows
@@ -161,7 +161,7 @@ class Encoder:
 
 
 def _nothing(rows: int) -> Columns:
-    """So many rows without anything in them."""
+    """Columns of so many empty rows."""
     empty = _binary_column(pa.nulls(rows, pa.binary()))
     no_headers = pa.nulls(rows, _HEADERS)
     return Columns(
@@ -176,7 +176,7 @@ def _nothing(rows: int) -> Columns:
 
 
 def _millis(column: pa.Array) -> pa.Array:
-    """Spark's microseconds as Kafka's milliseconds, rounded down; now, where there is none."""
+    """Spark's microseconds as Kafka's milliseconds, rounded down; the current time for null."""
     micros = _plain(column, pa.timestamp("us", tz="UTC")).view(pa.int64())
     now = pa.scalar(time.time_ns() // 1_000, pa.int64())
     whole = pc.fill_null(micros, now)
@@ -184,7 +184,7 @@ def _millis(column: pa.Array) -> pa.Array:
 
 
 def _plain(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A column in one type and beginning at its buffers' beginning."""
+    """A column of this type whose buffers start at offset 0."""
     if column.type != kind:
         column = column.cast(kind)
     return column if column.offset == 0 else column.take(pa.array(range(len(column)), pa.int64()))
@@ -201,10 +201,10 @@ def _binary_column(column: pa.Array) -> BinaryColumn:
 
 
 def _starts(offsets: pa.Buffer | None) -> memoryview | array[int]:
-    """Where rows begin in what they hold; Arrow may leave that out where there is nothing."""
+    """The start of each row's data; Arrow may omit the buffer of an empty column."""
     return _viewed(offsets).cast("i") if offsets is not None and offsets.size else array("i", [0])
 
 
 def _viewed(buffer: pa.Buffer) -> memoryview:
-    """Arrow's own buffers say that they hold signed bytes."""
+    """A buffer as unsigned bytes; Arrow's own buffers are signed."""
     return memoryview(buffer).cast("B")

@@ -1,9 +1,10 @@
-"""Where encoded rows of an unfinished micro-batch wait: small ones in the task's message, others in files.
+"""Staging: encoded rows of an unfinished micro-batch, small ones in the task's message, others in files.
 
-Most of what goes to a broker on this machine is in files beside it, which it takes over as they are (`near_files`).
-What else there is shares a file, which is sent: a local one is mapped, so that its bytes go from the page cache to the
+Most rows for a broker on this machine are in files beside it, which it ingests unchanged (`local_ingest`). All other
+rows of a task share a file, which is sent: a local one is mapped, so that its bytes go from the page cache to the
 socket, and only the pages with headers are copied.
-Only what finished tasks report is ever read, so that tasks may fail, be repeated or run twice at a time.
+
+Rule: only files that finished tasks report are read, so that tasks may fail, be retried or run twice at a time.
 """
 
 from __future__ import annotations
@@ -36,83 +37,85 @@ class StagingError(QanatError):
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What a task staged: the entries in order, and their bytes, here or in a file; and what follows beside brokers."""
+    """The staged rows of a task: entries in order with their bytes, inline or in a file, then files beside brokers."""
 
     entries: tuple[Entry, ...]
     inline: bytes | None
     path: str | None
-    near: tuple[LocalIngestFile, ...] = ()
+    local_files: tuple[LocalIngestFile, ...] = ()
 
     @property
     def rows(self) -> int:
-        return sum(entry.rows for entry in self.entries) + sum(one.rows for one in self.near)
+        return sum(entry.rows for entry in self.entries) + sum(one.rows for one in self.local_files)
 
 
 class Staging:
-    """A folder that the driver and all executors reach: a path or an address that Arrow's file systems know."""
+    """A folder that the driver and all executors reach: a path, or an address of Arrow's file systems."""
 
     def __init__(self, location: str) -> None:
         self._location = location
 
-    def stage(self, folder: str, batches: Iterable[EncodedBatch], near: LocalIngestFiles | None = None) -> Staged:
-        """Keep batches until they are committed or dropped."""
+    def stage(
+        self, folder: str, batches: Iterable[EncodedBatch], local_files: LocalIngestFiles | None = None
+    ) -> Staged:
+        """Store batches until they are committed or dropped."""
         entries: list[Entry] = []
         held: list[bytearray | memoryview] = []
         held_bytes = 0
         with contextlib.ExitStack() as stack:
             path, sink = None, None
             for one in batches:
-                if near is not None and near.take(one):
+                if local_files is not None and local_files.take(one):
                     continue
                 entries.append(entry_of(one))
                 held.append(one.batch)
                 held_bytes += len(one.batch)
                 if sink is None and held_bytes > INLINE_BYTES:
-                    with self._told("written to"):
+                    with self._staging_errors("written to"):
                         system, root = self._open()
                         system.create_dir(f"{root}/{folder}", recursive=True)
                         path = f"{root}/{folder}/{uuid4().hex}.batches"
                         sink = stack.enter_context(system.open_output_stream(path))
                 if sink is not None:
-                    with self._told("written to"):
+                    with self._staging_errors("written to"):
                         for batch in held:
                             sink.write(batch)
                     held.clear()
             if sink is not None:
-                with self._told("written to"):
+                with self._staging_errors("written to"):
                     sink.close()
         inline = b"".join(held) if sink is None else None
-        return Staged(tuple(entries), inline, path, near.close() if near is not None else ())
+        return Staged(tuple(entries), inline, path, local_files.close() if local_files is not None else ())
 
     def read(self, staged: Staged) -> Iterator[EncodedBatch]:
-        """The batches of a task, to be read and written to; their checksums are looked at by the broker."""
+        """The batches of a task, writable; the broker checks their checksums."""
         with contextlib.ExitStack() as stack:
-            with self._told("read from"):
+            with self._staging_errors("read from"):
                 take = self._taking(staged, stack)
             for entry in staged.entries:
                 batch = take(entry.size)
                 if len(batch) != entry.size:
-                    raise CorruptBatchError(f"the staged file {staged.path} is shorter than its task said")
+                    raise CorruptBatchError(f"the staged file {staged.path} is shorter than its task reported")
                 check_extent(batch)
                 yield EncodedBatch(TopicPartition(entry.topic, entry.partition), batch, entry.rows)
 
     def take(self, staged: Staged) -> Iterator[EncodedBatch]:
-        """The same for the last time: a local file goes as soon as its last batch is given, and its memory when that
-        has been used, so that giving back gigabytes is not what a commit ends with."""
+        """The same for the last time: a local file is deleted after its last batch, and its memory freed after the use
+        of that batch, so that a commit does not end with freeing gigabytes."""
         yield from self.read(staged)
         if staged.path is not None and isinstance(self._open()[0], fs.LocalFileSystem):
-            with contextlib.suppress(OSError):  # What cannot be deleted does no harm; `drop` tells of it.
+            with contextlib.suppress(OSError):  # A file that cannot be deleted does no harm; `drop` logs it.
                 Path(staged.path).unlink()
-        for near in staged.near:
-            yield from near.batches()
+        for local_files in staged.local_files:
+            yield from local_files.batches()
 
     def _taking(self, staged: Staged, stack: contextlib.ExitStack) -> Callable[[int], bytearray | memoryview]:
-        """A function that gives so many of the staged bytes at a time."""
+        """A function that returns the next staged bytes, so many at a time."""
         if staged.path is None:
             return slices(bytearray(staged.inline or b""))
         system, _ = self._open()
         if isinstance(system, fs.LocalFileSystem):
-            # What is written to is a page of our own then, the rest is the file's: 61 bytes of each batch change.
+            # Copy on write: 61 bytes of each batch change, and only their pages are copied.
             with Path(staged.path).open("rb") as source:
                 is_empty = not source.seek(0, SEEK_END)
                 return slices(bytearray() if is_empty else mmap(source.fileno(), 0, access=ACCESS_COPY))
@@ -120,27 +123,27 @@ class Staging:
         return lambda size: bytearray(stream.read(size))
 
     def drop(self, folder: str, dropped: Iterable[Staged] = ()) -> None:
-        """Forget what was staged in a folder and beside brokers, by failed tasks as well.
+        """Delete staged files in a folder and beside brokers, of failed tasks as well.
 
-        What cannot be deleted does no harm.
+        A file that cannot be deleted does no harm.
         """
-        for near in {file.path.parent: file for staged in dropped for file in staged.near}.values():
-            near.drop_folder()
+        for local_files in {file.path.parent: file for staged in dropped for file in staged.local_files}.values():
+            local_files.drop_folder()
         try:
-            with self._told("cleared"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            with self._staging_errors("cleared"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 system, root = self._open()
                 system.delete_dir(f"{root}/{folder}")
         except StagingError as fault:
             _log.warning("%s", fault)
 
     @contextlib.contextmanager
-    def _told(self, doing: str) -> Iterator[None]:
+    def _staging_errors(self, doing: str) -> Iterator[None]:
         try:
             yield
         except (OSError, ArrowInvalid, NotImplementedError) as fault:
             raise StagingError(
-                f"rows wait for their transaction in {self._location}, which cannot be {doing}: {fault}; option "
-                "stagingLocation names a folder that the driver and all executors reach"
+                f"rows are staged in {self._location}, which cannot be {doing}: {fault}; option stagingLocation names "
+                "a folder that the driver and all executors reach"
             ) from None
 
     def _open(self) -> tuple[fs.FileSystem, str]:
@@ -149,7 +152,7 @@ class Staging:
         location = self._location
         if location.startswith("file:"):
             return fs.LocalFileSystem(), "/" + location.removeprefix("file:").lstrip("/").rstrip("/")
-        # Hadoop's names for what Arrow calls s3.
+        # Hadoop's names for Arrow's s3.
         for name in ("s3a://", "s3n://"):
             location = "s3://" + location.removeprefix(name) if location.startswith(name) else location
         system, root = fs.FileSystem.from_uri(location)

@@ -1,10 +1,10 @@
-"""Batch and streaming writes, as Spark calls them: `write` on the executors, `commit` and `abort` on the driver.
+"""Writers: batch and streaming writes as Spark calls them, `write` on executors, `commit` and `abort` on the driver.
 
 At least once: tasks send their rows themselves. Exactly once: tasks encode and stage them, and the driver sends all
-of a micro-batch in one transaction that carries the batch's number; see docs/internals/exactly-once-sink.md.
+rows of a micro-batch in one transaction that carries the batch's number; see docs/internals/exactly-once-sink.md.
 
-Each step runs in a Python process that Spark starts for it, and imports what it needs: to import everything took 0.2 s
-of each, as measured.
+Each step runs in a Python process that Spark starts for it, and imports only what it needs: importing everything took
+0.2 s in each, as measured.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from qanat.spark.error_messages import told_plainly
-from qanat.spark.kept_memory import keep_memory
-from qanat.spark.machine import this_machine
+from qanat.spark.error_messages import hide_tracebacks
+from qanat.spark.host_identity import host_identity
 from qanat.spark.options.option_reader import OptionError
 from qanat.spark.options.options import SinkOptions, sink_options
 from qanat.spark.sink.outgoing_columns import Target, check_columns
+from qanat.spark.worker_memory import retain_memory
 from qanat.wire.compression import Codec
 
 if TYPE_CHECKING:
@@ -52,20 +52,20 @@ class Waiting(WriterCommitMessage):
 
     task: int
     query: str
-    """Spark's id of the query, kept in its checkpoint: a query from a new checkpoint is another."""
+    """Spark's id of the query, which its checkpoint stores: a new checkpoint is another query."""
     staged: Staged
 
 
 class _Writing:
-    """What batch and streaming writes have in common."""
+    """The common part of batch and streaming writes."""
 
     def __init__(self, options: SinkOptions, schema: StructType, staging: str, write_id: str | None = None) -> None:
-        """`write_id` is a batch write's own; what a stream writes has its query's id and the batch's number."""
+        """`write_id` identifies a batch write; a stream's writes have the query's id and the batch's number."""
         check_columns({field.name: field.dataType.simpleString() for field in schema}, options.topic)
         self._options = options
         self._staging = staging
         self._write_id = write_id
-        self._driver = this_machine()
+        self._driver = host_identity()
         self._target = Target(
             options.topic, Codec[options.compression.upper()], options.batch_bytes, options.include_headers
         )
@@ -78,53 +78,55 @@ class _Writing:
         from qanat.spark.sink.row_batches import Encoder
         from qanat.spark.sink.staging import Staging
 
-        keep_memory()
+        retain_memory()
         with Sender(self._options.access) as sender:
             if self._options.delivery == "exactly-once":
                 context = TaskContext.get()
                 assert context is not None
                 query = self._write_id or context.getLocalProperty(_QUERY_ID) or uuid4().hex
                 folder = self._folder(int(context.getLocalProperty(_BATCH_ID) or 0))
-                # The driver must be able to send what a broker does not take over.
-                nearby = LocalBrokers(sender.cluster) if this_machine() == self._driver else None
-                near = LocalIngestFiles(nearby, folder if self._write_id else f"{query}-{folder}")
-                encoded = self._encoded(rows, sender, Encoder(self._target), near)
+                # The driver must be able to send files that a broker does not ingest.
+                local_brokers = LocalBrokers(sender.cluster) if host_identity() == self._driver else None
+                local_files = LocalIngestFiles(local_brokers, folder if self._write_id else f"{query}-{folder}")
+                encoded = self._encoded(rows, sender, Encoder(self._target), local_files)
                 try:
-                    return Waiting(context.partitionId(), query, Staging(self._staging).stage(folder, encoded, near))
+                    return Waiting(
+                        context.partitionId(), query, Staging(self._staging).stage(folder, encoded, local_files)
+                    )
                 except BaseException:
-                    near.drop()
+                    local_files.drop()
                     raise
             sender.acks = self._options.acks
             if self._options.acks == ALL:
-                sender.be_idempotent()
-            # A broker that does not answer cannot say that it does not take a file over.
-            nearby = LocalBrokers(sender.cluster) if self._options.acks else None
-            near = LocalIngestFiles(nearby, f"task-{uuid4().hex}")
+                sender.init_idempotent()
+            # Without acks, a broker cannot answer that it does not ingest a file.
+            local_brokers = LocalBrokers(sender.cluster) if self._options.acks else None
+            local_files = LocalIngestFiles(local_brokers, f"task-{uuid4().hex}")
             try:
-                return Sent(sender.send_rows(rows, Encoder(self._target), near))
+                return Sent(sender.send_rows(rows, Encoder(self._target), local_files))
             finally:
-                near.drop()
+                local_files.drop()
 
     @staticmethod
     def _encoded(
-        rows: Iterator[RecordBatch], sender: Sender, encoder: Encoder, near: LocalIngestFiles
+        rows: Iterator[RecordBatch], sender: Sender, encoder: Encoder, local_files: LocalIngestFiles
     ) -> Iterator[EncodedBatch]:
         for some in rows:
             if encoder.unknown_topics(some):
                 sender.run(sender.prepare(encoder, some))
             for batch in encoder.encode(some):
-                if not near.knows(batch.at):
-                    sender.run(near.find(batch.at))
+                if not local_files.knows(batch.at):
+                    sender.run(local_files.find(batch.at))
                 yield batch
 
     def finish(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
-        """Make a micro-batch visible, if tasks have not done it themselves."""
+        """Commit a micro-batch, unless tasks have sent their rows themselves."""
         if self._options.delivery != "exactly-once":
             return
         from qanat.spark.sink.exactly_once import commit_once
         from qanat.spark.sink.staging import Staging
 
-        keep_memory()
+        retain_memory()
         waiting = sorted((one for one in messages if isinstance(one, Waiting)), key=lambda one: one.task)
         staging = Staging(self._staging)
         batches = (batch for one in waiting for batch in staging.take(one.staged))
@@ -144,7 +146,7 @@ class _Writing:
         return self._write_id or f"batch-{batch_id}"
 
 
-@told_plainly
+@hide_tracebacks
 class BatchWriter(_Writing, DataSourceArrowWriter):
     def write(self, iterator: Iterator[RecordBatch]) -> WriterCommitMessage:
         return self.write_rows(iterator)
@@ -156,7 +158,7 @@ class BatchWriter(_Writing, DataSourceArrowWriter):
         self.forget(messages, 0)
 
 
-@told_plainly
+@hide_tracebacks
 class StreamWriter(_Writing, DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[RecordBatch]) -> WriterCommitMessage:
         return self.write_rows(iterator)
@@ -168,11 +170,11 @@ class StreamWriter(_Writing, DataSourceStreamArrowWriter):
         self.forget(messages, batchId)
 
 
-def batch_writer(given: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
-    """A writer for `df.write`; its rows become visible together where exactly once was asked for."""
+def batch_writer(raw_options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
+    """A writer for `df.write`; with delivery=exactly-once its rows become visible together."""
     if overwrite:
         raise OptionError('a topic cannot be overwritten, only appended to: use mode("append")')
-    options = sink_options(given)
+    options = sink_options(raw_options)
     if options.delivery == "exactly-once" and options.staging is None:
         raise OptionError(
             "delivery=exactly-once needs option stagingLocation: a folder that the driver and all executors reach"
@@ -180,12 +182,12 @@ def batch_writer(given: Mapping[str, str], schema: StructType, overwrite: bool) 
     return BatchWriter(options, schema, options.staging or "", f"write-{uuid4().hex}")
 
 
-def stream_writer(given: Mapping[str, str], schema: StructType) -> StreamWriter:
+def stream_writer(raw_options: Mapping[str, str], schema: StructType) -> StreamWriter:
     """A writer for `df.writeStream`."""
-    options = sink_options(given)
-    checkpoint = next((value for key, value in given.items() if key.lower() == "checkpointlocation"), None)
+    options = sink_options(raw_options)
+    checkpoint = next((value for key, value in raw_options.items() if key.lower() == "checkpointlocation"), None)
     if options.delivery == "exactly-once" and checkpoint is None and options.staging is None:
         raise OptionError(
-            "delivery=exactly-once needs option checkpointLocation or stagingLocation: rows wait there for their batch"
+            "delivery=exactly-once needs option checkpointLocation or stagingLocation: rows are staged there"
         )
     return StreamWriter(options, schema, options.staging or f"{checkpoint}/qanat-staging")

@@ -1,7 +1,7 @@
-"""A running archive: micro-batches become files, files become part of the lake by a commit.
+"""A running archive: micro-batches become files, and commits make files part of the lake.
 
-A commit is made after its files are durable and after topics and groups have been looked at; killed before it, the
-files are removed by the next run; killed after it, the next run begins behind them.
+An archive commits after its files are durable and after it has read topics and groups. If it is killed before a commit,
+the next run deletes the files; if it is killed after it, the next run starts after them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,15 @@ from qanat.spark.lake.lake import Lake, LakeError
 from qanat.spark.lake.merging import merge_small
 from qanat.spark.lake.parquet import write_rows
 from qanat.spark.offsets import Offsets, to_json
-from qanat.spark.pipelines.bundled.archive import Wanted
-from qanat.spark.pipelines.bundled.catalogue import How, Stages
-from qanat.spark.pipelines.micro_batches import Regularly, found, start, starting, throwaway
+from qanat.spark.pipelines.bundled.archive_settings import ArchiveSettings
+from qanat.spark.pipelines.micro_batches import (
+    PeriodicTask,
+    find_partitions,
+    start_offsets,
+    start_query,
+    temporary_folder,
+)
+from qanat.spark.pipelines.pipeline import RunOptions, Stages
 from qanat.spark.reads.offset_lookup import Lookups
 
 if TYPE_CHECKING:
@@ -32,21 +38,21 @@ if TYPE_CHECKING:
 
 
 TRIGGER = "1 second"
-"""How often the brokers are asked whether there is enough for a batch."""
+"""How often the archive checks whether there is enough for a batch."""
 
 
 class Archive:
-    """A lake that is being written."""
+    """A lake and the cluster that is archived into it."""
 
-    def __init__(self, lake: Lake, lookups: Lookups, wanted: Wanted) -> None:
+    def __init__(self, lake: Lake, lookups: Lookups, wanted: ArchiveSettings) -> None:
         self.lake = lake
         self._lookups = lookups
         self._wanted = wanted
         self._turn = threading.Lock()
-        """Batches and looks at the state take turns."""
+        """Serializes batches and state commits."""
 
     def take(self, frame: DataFrame) -> int:
-        """A micro-batch becomes part of the lake, unless it is; how many records were new."""
+        """Archive a micro-batch, unless it is archived already; returns the number of new records."""
         folder, positions = self.lake.folder, self.lake.contents.offsets
         rows = frame.mapInArrow(lambda batches: _written(batches, folder, positions), "file binary").collect()
         files = [msgspec.json.decode(bytes(row[0]), type=LakeFile) for row in rows]
@@ -59,14 +65,14 @@ class Archive:
         return sum(one.rows for one in files)
 
     def look(self) -> None:
-        """Keep what has changed besides records, if something has."""
+        """Commit changes of topics and groups, if there are any."""
         with self._turn:
             known, stand = self._state()
             if known != self.lake.contents.topics or stand != self.lake.contents.groups:
                 self.lake.commit(self.lake.next_commit("state", known, stand))
 
     def begin_at_the_end(self, chosen: list[TopicPartition]) -> None:
-        """Keep where new partitions begin: a run in which nothing comes must not make the next one skip something."""
+        """Commit the start of new partitions: otherwise the next run would skip records after a run without any."""
         new = [at for at in chosen if at not in self.lake.contents.offsets]
         if new:
             start = positions_of(self._lookups.latest(new))
@@ -77,7 +83,7 @@ class Archive:
         there = topics(self._lookups, {*chosen, *self.lake.contents.topics})
         self._check_ids(there)
         stand = groups(self._lookups, there, self._wanted.groups, [self._wanted.group])
-        # A topic that is gone stays as it was: its records are in the lake.
+        # A deleted topic keeps its last state: its records are in the lake.
         return {**self.lake.contents.topics, **there}, {name: positions_of(some) for name, some in stand.items()}
 
     def _check_ids(self, there: dict[str, TopicState]) -> None:
@@ -85,40 +91,42 @@ class Archive:
             before = self.lake.contents.topics.get(name)
             if before is not None and before.id != state.id:
                 raise LakeError(
-                    f"topic {name} was deleted and made anew since it was last archived into {self.lake.folder}: "
+                    f"topic {name} was deleted and recreated since it was last archived into {self.lake.folder}: "
                     "its records would be mixed with the old ones. Give the archive a new lake"
                 )
 
 
-def archive(spark: SparkSession, wanted: Wanted, how: How) -> Stages:
-    """Runs until everything is archived, or until it is stopped."""
+def archive(spark: SparkSession, wanted: ArchiveSettings, run_options: RunOptions) -> Stages:
+    """Archive until it is stopped or, with available_now, until everything is archived."""
     with ExitStack() as stack:
-        lookups = stack.enter_context(Lookups(how.access))
-        chosen = found(lookups, wanted.subscription, wanted.shown)
-        lake = Lake.made(wanted.lake, cluster_id(lookups))
+        lookups = stack.enter_context(Lookups(run_options.access))
+        chosen = find_partitions(lookups, wanted.subscription, wanted.shown)
+        lake = Lake.open_or_create(wanted.lake, cluster_id(lookups))
         archive = Archive(lake, lookups, wanted)
         archive.look()
         if wanted.start == "latest":
             archive.begin_at_the_end(chosen)
         lake.begin_writing()
-        notes = stack.enter_context(throwaway(how.checkpoint))
-        first = starting(chosen, lake.contents.offsets, wanted.start)
-        query = start(spark, "archive", _options(wanted, how, first), TRIGGER, how, notes, archive.take)
+        folder = stack.enter_context(temporary_folder(run_options.checkpoint))
+        first = start_offsets(chosen, lake.contents.offsets, wanted.start)
+        query = start_query(
+            spark, "archive", _options(wanted, run_options, first), TRIGGER, run_options, folder, archive.take
+        )
         stack.callback(query.stop)
-        regularly = stack.enter_context(Regularly("archive of topics and groups", wanted.state_every_s, archive.look))
+        periodic = stack.enter_context(PeriodicTask("archive of topics and groups", wanted.state_every_s, archive.look))
         try:
             yield [query]
         finally:
             if query.exception() is None:
                 query.stop()
-                regularly.once()
+                periodic.once()
                 lake.end_writing()
 
 
-def _options(wanted: Wanted, how: How, first: Offsets) -> dict[str, str]:
+def _options(wanted: ArchiveSettings, run_options: RunOptions, first: Offsets) -> dict[str, str]:
     subscription = wanted.subscription
     options = {
-        **how.options,
+        **run_options.cluster,
         "startingOffsets": msgspec.json.encode(to_json(first)).decode(),
         "failOnDataLoss": str(wanted.is_loss_fatal).lower(),
         "maxBytesPerTrigger": wanted.limit_bytes,
@@ -135,6 +143,6 @@ def _options(wanted: Wanted, how: How, first: Offsets) -> dict[str, str]:
 def _written(
     batches: Iterable[pa.RecordBatch], folder: Folder, positions: dict[TopicPartition, int]
 ) -> Iterator[pa.RecordBatch]:
-    """On an executor: rows into files, and what the driver is told of them."""
-    told = [msgspec.json.encode(one) for one in write_rows(batches, folder, positions)]
-    yield pa.RecordBatch.from_pydict({"file": pa.array(told, pa.binary())})
+    """On an executor: rows into files; the rows for the driver describe the files."""
+    encoded = [msgspec.json.encode(one) for one in write_rows(batches, folder, positions)]
+    yield pa.RecordBatch.from_pydict({"file": pa.array(encoded, pa.binary())})

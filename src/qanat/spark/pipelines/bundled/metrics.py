@@ -1,14 +1,14 @@
-"""The pipeline `metrics`: measurements in, rollups out, exactly once; what is broken or late is set aside.
+"""The pipeline `metrics`: measurements in, rollups out, exactly once; malformed and late records become dead letters.
 
-A record is late, or from the future, by its own two times: the event's, in the JSON, and the one it has in the log.
-That does not depend on how records fall into micro-batches, so that the same input gives the same output.
-Spark's watermark stays behind by `delay`, which is `lateness` and `ahead` together and some time for partitions that
-are not read evenly. What it drops all the same is counted and told.
+A record is late, or from the future, by its own two times: the event's, in the JSON, and its timestamp in the log. That
+does not depend on the micro-batch of a record, so that the same input gives the same output. Spark's watermark stays
+behind by `delay`, which is `lateness` and `ahead` together and some time for partitions that are read unevenly. Rows
+that it drops nevertheless are counted and reported.
 """
 
 from __future__ import annotations
 
-from qanat.spark.pipelines.bundled.catalogue import declared
+from qanat.spark.pipelines.yaml_pipelines import yaml_pipeline
 
 TEXT = """\
 name: metrics
@@ -16,16 +16,16 @@ meaning: Measurements checked, counted once and rolled up by the minute, five mi
 
 settings:
   input: metrics.inbound
-  dead: metrics.dead                # what is broken or late, with the reason
+  dead: metrics.dead                # malformed and late records, with the reason
   output: metrics.rollup
   lake: lake/metrics                # a folder, or an address that Spark can write to
   start: earliest                   # where a first run begins: earliest, latest, group
-  limit:                            # records in a micro-batch; all there are, if empty
-  group: qanat-metrics              # the consumer group that shows how far the pipeline is
-  lateness: 10 minutes              # how much older than its place in the log a measurement may be
+  limit:                            # records in a micro-batch; all available ones, if empty
+  group: qanat-metrics              # the consumer group that shows the pipeline's progress
+  lateness: 10 minutes              # how much older than its timestamp in the log a measurement may be
   ahead: 1 minute                   # how much newer
   delay: 15 minutes                 # how far Spark's watermark stays behind the newest measurement
-  quantiles: percentile             # exact; percentile_approx keeps less in memory
+  quantiles: percentile             # exact; percentile_approx needs less memory
   every: 10 seconds
   lake_every: 1 minute
 
@@ -51,7 +51,7 @@ steps:
       select *, case
         when value is null then 'it has no value'
         when coalesce(record.id, record.metric, record.source, string(record.time), string(record.value)) is null
-          then 'it is no JSON object with id, metric, source, time and value'
+          then 'it is not a JSON object with id, metric, source, time and value'
         when coalesce(record.id, '') = '' then 'id is missing, or no text'
         when coalesce(record.metric, '') = '' then 'metric is missing, or no text'
         when coalesce(record.source, '') = '' then 'source is missing, or no text'
@@ -134,4 +134,4 @@ sinks:
     every: ${lake_every}
 """
 
-PIPELINE = declared(TEXT)
+PIPELINE = yaml_pipeline(TEXT)

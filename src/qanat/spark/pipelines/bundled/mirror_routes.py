@@ -1,7 +1,7 @@
-"""Which way records came: so that nothing is mirrored back to where it was.
+"""Routes of mirrored topics, so that no mirror is a loop.
 
-Mirrors keep at their target which topics they wrote and through which clusters those came. A topic that is itself a
-copy is mirrored on, unless its way went through the target.
+A mirror stores at its target which topics it wrote and the clusters that they passed through. A topic that is itself a
+copy is mirrored further, unless its route contains the target.
 """
 
 from __future__ import annotations
@@ -11,40 +11,40 @@ from functools import partial
 
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
-from qanat.spark.copying.inventory import patiently, topic_names
-from qanat.spark.copying.ledger import Ledger, Note, read_notes
+from qanat.spark.copying.inventory import topic_names
+from qanat.spark.copying.ledger import Ledger, LedgerEntry, read_entries
 from qanat.spark.lake.commits import TopicState
-from qanat.spark.pipelines.bundled.mirror import Wanted
+from qanat.spark.pipelines.bundled.mirror_settings import MirrorSettings
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.reads.offset_lookup import Lookups
 
 LEDGERS = re.compile(r"qanat-mirror\..*\.offsets")
 
 
-class Ways:
-    """What the ledgers at the source say."""
+class Routes:
+    """The routes of topics at the source, from the ledgers there."""
 
-    def __init__(self, source: Lookups, origin: str, target: str, wanted: Wanted) -> None:
+    def __init__(self, source: Lookups, origin: str, target: str, wanted: MirrorSettings) -> None:
         self._source = source
         self._origin = origin
         self._target = target
         self._wanted = wanted
         self._known: dict[tuple[str, str], tuple[str, ...]] = {}
 
-    def learn(self) -> None:
-        """Read the ledgers, again if need be."""
+    def refresh(self) -> None:
+        """Read the ledgers again."""
         ledger = Ledger()
         for name in topic_names(self._source):
             if LEDGERS.fullmatch(name):
-                for note in patiently(self._source, partial(_notes, name)):
-                    if note[0].startswith('["copy"'):
-                        ledger.take(note)
-        self._known = {key: one.way for key, one in ledger.copies.items()}
+                for entry in self._source.ask(partial(_entries, name)):
+                    if entry[0].startswith('["copy"'):
+                        ledger.apply(entry)
+        self._known = {key: one.route for key, one in ledger.copies.items()}
 
     def of(self, name: str, state: TopicState) -> tuple[str, ...] | None:
         """The clusters that a topic's records have passed, this one included; None if it must not be mirrored.
 
-        Raises `PipelineError` where somebody asked for it by name.
+        Raises `PipelineError` if the user named such a topic.
         """
         if self._origin == self._target and self._wanted.naming(name) == name:
             raise PipelineError(
@@ -59,5 +59,5 @@ class Ways:
         return None
 
 
-async def _notes(topic: str, cluster: Cluster, deadline: Deadline) -> list[Note]:
-    return await read_notes(cluster, topic, deadline)
+async def _entries(topic: str, cluster: Cluster, deadline: Deadline) -> list[LedgerEntry]:
+    return await read_entries(cluster, topic, deadline)

@@ -1,7 +1,7 @@
-"""The restore drill: a lake compared with topics, record by record in their order, and nothing written.
+"""The restore drill: compares a lake with topics, record by record in order, and writes nothing.
 
-Records of a partition are numbered in order on both sides. A checksum goes over number, key, value, headers and
-timestamp; only where it differs are the two sides laid beside each other, to find the first place.
+It numbers the records of a partition in order on both sides and computes a checksum of number, key, value, headers and
+timestamp. Only where the checksums differ does it join the two sides, to find the first difference.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from qanat.spark.copying.inventory import cluster_id, topics
 from qanat.spark.lake.commits import LakeFile, TopicState, by_partition
 from qanat.spark.lake.lake import Lake
 from qanat.spark.offsets import to_json
-from qanat.spark.pipelines.batch_job import Steps, Work
-from qanat.spark.pipelines.bundled.catalogue import How, Stages
-from qanat.spark.pipelines.bundled.replay import Wanted
-from qanat.spark.pipelines.bundled.replay_plan import HELD_BACK, Restored, restored, selected
+from qanat.spark.pipelines.batch_job import BatchJob, JobProgress
+from qanat.spark.pipelines.bundled.replay_plan import RESTORE_SETTINGS, RestoredTopic, restored, selected
+from qanat.spark.pipelines.bundled.replay_settings import ReplaySettings
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.lake_frames import rows
+from qanat.spark.pipelines.pipeline import RunOptions, Stages
 from qanat.spark.reads.offset_lookup import Lookups
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """What is compared of a partition."""
+    """The count and checksum of a partition."""
 
     records: int = 0
     checksum: int = 0
@@ -46,18 +46,18 @@ class Sum:
         return f"{self.checksum & (2**64 - 1):016x}"
 
 
-def drill(spark: SparkSession, wanted: Wanted, how: How) -> Stages:
-    """Runs until everything is compared; raises `PipelineError` if something differs."""
-    lake = Lake.opened(wanted.lake)
+def drill(spark: SparkSession, wanted: ReplaySettings, run_options: RunOptions) -> Stages:
+    """Compare everything; raises `PipelineError` if something differs."""
+    lake = Lake.open_existing(wanted.lake)
     files = selected(lake.contents, wanted)
     plan = restored(lake.contents, lake.state_at(wanted.until_ms), wanted, files)
-    with Lookups(how.access) as lookups:
-        run = Drill(spark, lake, lookups, wanted, how.options)
+    with Lookups(run_options.access) as lookups:
+        run = Drill(spark, lake, lookups, wanted, run_options.cluster)
         try:
-            yield [Work("verify", lambda told: run.do(plan, files, told))]
+            yield [BatchJob("verify", lambda progress: run.do(plan, files, progress))]
         finally:
             for line in run.lines:
-                how.tell(line)
+                run_options.print_line(line)
         if run.differences:
             raise PipelineError(
                 f"the topics differ from the lake in {run.differences} "
@@ -69,7 +69,7 @@ class Drill:
     """One comparison, topic by topic."""
 
     def __init__(
-        self, spark: SparkSession, lake: Lake, lookups: Lookups, wanted: Wanted, cluster: Mapping[str, str]
+        self, spark: SparkSession, lake: Lake, lookups: Lookups, wanted: ReplaySettings, cluster: Mapping[str, str]
     ) -> None:
         self._spark = spark
         self._lake = lake
@@ -79,29 +79,30 @@ class Drill:
         self.lines: list[str] = []
         self.differences = 0
 
-    def do(self, plan: list[Restored], files: list[LakeFile], told: Steps) -> None:
+    def do(self, plan: list[RestoredTopic], files: list[LakeFile], progress: JobProgress) -> None:
         there = topics(self._lookups, [one.topic for one in plan])
         is_home = cluster_id(self._lookups) == self._lake.head.cluster
         left = sum(one.rows for one in files)
         for one in plan:
-            if told.must_end:
-                self.lines.append("verify: interrupted; nothing is said of the rest")
+            if progress.must_end:
+                self.lines.append("verify: interrupted; the rest was not compared")
                 return
             own = [file for file in files if file.topic == one.source]
             left -= sum(file.rows for file in own)
             state = there.get(one.topic)
             if state is None:
-                self._differ(f"{one.topic} is not there; the lake has {sum(file.rows for file in own):,} records of it")
-                told.done(0, left)
+                count = sum(file.rows for file in own)
+                self._differ(f"{one.topic} does not exist; the lake has {count:,} records of it")
+                progress.done(0, left)
                 continue
             origin = self._lake.contents.topics.get(one.source)
             is_origin = is_home and origin is not None and origin.id == state.id
             compared = self._compare(one, own, state, is_origin=is_origin)
             if not is_origin:
                 self._compare_settings(one, state)
-            told.done(compared, left)
+            progress.done(compared, left)
 
-    def _compare(self, one: Restored, files: list[LakeFile], state: TopicState, *, is_origin: bool) -> int:
+    def _compare(self, one: RestoredTopic, files: list[LakeFile], state: TopicState, *, is_origin: bool) -> int:
         archived = rows(self._spark, self._lake, files, self._wanted.from_ms, self._wanted.until_ms)
         current = self._current(one, state, files, is_origin=is_origin)
         if is_origin:
@@ -127,11 +128,11 @@ class Drill:
             self._differ(f"{place}: {left.records:,} records in the lake, {right.records:,} in the topic; {first}")
         return sum(some.records for some in in_lake.values())
 
-    def _current(self, one: Restored, state: TopicState, files: list[LakeFile], *, is_origin: bool) -> DataFrame:
+    def _current(self, one: RestoredTopic, state: TopicState, files: list[LakeFile], *, is_origin: bool) -> DataFrame:
         reader = self._spark.read.format("qanat").options(**self._cluster)
         reader = reader.option("subscribe", one.topic).option("includeHeaders", "true")
         if is_origin:
-            # What came after the archive is not its business.
+            # Without records that were written after the archive.
             places = [TopicPartition(one.topic, number) for number in range(state.partitions)]
             known, first = self._lake.contents.offsets, self._lookups.earliest(places)
             end = {at: max(first[at], known.get(at, 0)) for at in places}
@@ -139,9 +140,9 @@ class Drill:
         return reader.load()
 
     def _in_common(
-        self, archived: DataFrame, current: DataFrame, one: Restored, state: TopicState
+        self, archived: DataFrame, current: DataFrame, one: RestoredTopic, state: TopicState
     ) -> tuple[DataFrame, DataFrame]:
-        """The topic that was archived, in its own place: what retention has taken since is no difference."""
+        """The common part of an archive and its own source: records removed by retention since are no difference."""
         from functools import reduce
 
         from pyspark.sql import functions
@@ -160,19 +161,19 @@ class Drill:
         ]
         nothing = lit(False)
         current = current.where(reduce(lambda left, right: left | right, since, nothing))
-        for moment, is_kept in ((self._wanted.from_ms, True), (self._wanted.until_ms, False)):
-            if moment is not None:
-                edge = functions.timestamp_millis(lit(moment))
+        for bound_ms, is_kept in ((self._wanted.from_ms, True), (self._wanted.until_ms, False)):
+            if bound_ms is not None:
+                edge = functions.timestamp_millis(lit(bound_ms))
                 current = current.where(col("timestamp") >= edge if is_kept else col("timestamp") <= edge)
         return archived.where(reduce(lambda left, right: left | right, kept, nothing)), current
 
-    def _compare_settings(self, one: Restored, state: TopicState) -> None:
+    def _compare_settings(self, one: RestoredTopic, state: TopicState) -> None:
         if state.partitions < one.partitions:
             self._differ(f"{one.topic} has {state.partitions} partitions, in the lake it has {one.partitions}")
         for name in sorted({*one.settings, *state.settings}):
             should, found = one.settings.get(name), state.settings.get(name)
             if should != found:
-                why = "; the replay has not ended" if found is not None and HELD_BACK.get(name) == found else ""
+                why = "; the replay has not ended" if found is not None and RESTORE_SETTINGS.get(name) == found else ""
                 self._differ(
                     f"{one.topic}: {name} is {found or 'not set'}, in the lake it is {should or 'not set'}{why}"
                 )
@@ -183,9 +184,9 @@ class Drill:
 
 
 def _numbered(frame: DataFrame) -> DataFrame:
-    """Each record with its number in its partition and a sum over all that it is.
+    """Each record with its number in its partition and a hash of its content.
 
-    The hash passes over nulls, so what is null is said besides.
+    The hash ignores nulls, so it covers which fields are null as well.
     """
     return frame.selectExpr(
         "partition",
@@ -203,7 +204,7 @@ def _numbered(frame: DataFrame) -> DataFrame:
 
 
 def _last_of_key(frame: DataFrame, partition: int) -> DataFrame:
-    """What compaction leaves for certain: the last record of each key, unless it says that the key is gone."""
+    """The records that compaction certainly leaves: the last of each key, unless it is a tombstone."""
     ranked = frame.where(f"partition = {partition}").selectExpr(
         "*", "row_number() over (partition by key order by offset desc) as behind"
     )
@@ -216,7 +217,7 @@ def _sums(frame: DataFrame) -> dict[int, Sum]:
 
 
 def _first_difference(lake_rows: DataFrame, topic_rows: DataFrame, partition: int) -> str:
-    """Where two sides of a partition part, in words."""
+    """The first difference of two sides of a partition, as text."""
     names = ("offset", "timestamp", "key", "value", "headers", "sum")
     left = lake_rows.where(f"partition = {partition}").drop("partition")
     right = topic_rows.where(f"partition = {partition}").drop("partition")
@@ -226,7 +227,7 @@ def _first_difference(lake_rows: DataFrame, topic_rows: DataFrame, partition: in
     same = [f"{test} as same_{name}" for name, test in FIELDS.items()]
     (row,) = both.selectExpr("number", "offset", "other_offset", *same).collect()
     if row["offset"] is None:
-        return f"the topic goes on behind the lake's last record, at offset {row['other_offset']}"
+        return f"the topic has records after the lake's last one, from offset {row['other_offset']} on"
     if row["other_offset"] is None:
         return f"the topic ends before record {row['number']}, which has offset {row['offset']} in the lake"
     fields = ", ".join(name for name in FIELDS if not row[f"same_{name}"])

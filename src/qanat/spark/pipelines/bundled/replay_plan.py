@@ -1,7 +1,7 @@
-"""What of a lake is replayed: which topics, how they are to be, and in which steps. Pure.
+"""The plan of a replay: its topics, their settings, and its steps. Pure.
 
-Rule: within a partition, steps follow each other by offset and do not overlap. How far a replay is, is one offset a
-partition; a record that came before it in time and behind it in order would be lost.
+Rule: within a partition, steps follow each other by offset and do not overlap. The position of a replay is one offset
+      per partition; a record with a smaller offset in a later step would be lost.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from itertools import pairwise
 
 from qanat.model.ids import TopicPartition
 from qanat.spark.lake.commits import Commit, Contents, LakeFile, TopicState, by_partition
-from qanat.spark.pipelines.bundled.replay import Wanted
+from qanat.spark.pipelines.bundled.replay_settings import ReplaySettings
 from qanat.spark.pipelines.decoding import nearest
 from qanat.spark.pipelines.document import PipelineError
 
-HELD_BACK = {
+RESTORE_SETTINGS = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",
     "retention.bytes": "-1",
@@ -24,12 +24,12 @@ HELD_BACK = {
     "message.timestamp.before.max.ms": "9223372036854775807",
     "message.timestamp.after.max.ms": "9223372036854775807",
 }
-"""Settings while records come back: others would drop old records, compact them, or give them the time of today."""
+"""Settings during a restore: others would delete old records, compact them, or change their timestamps."""
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
-    """A topic as it is to be."""
+class RestoredTopic:
+    """A restored topic: its name, partitions and settings."""
 
     source: str
     topic: str
@@ -37,18 +37,18 @@ class Restored:
     settings: Mapping[str, str]
 
     @property
-    def meanwhile(self) -> dict[str, str]:
-        """Its settings while records come back."""
-        return {**self.settings, **HELD_BACK}
+    def restore_settings(self) -> dict[str, str]:
+        """Its settings during the restore."""
+        return {**self.settings, **RESTORE_SETTINGS}
 
-    def is_held_back(self, settings: Mapping[str, str]) -> bool:
-        """Whether a topic still has what it has meanwhile."""
-        return any(settings.get(key) == value != self.settings.get(key) for key, value in HELD_BACK.items())
+    def has_restore_settings(self, settings: Mapping[str, str]) -> bool:
+        """Whether a topic still has the settings of a restore."""
+        return any(settings.get(key) == value != self.settings.get(key) for key, value in RESTORE_SETTINGS.items())
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Offsets of one partition, from `first` on and before `end`, and the files that have some of them."""
+    """Offsets of one partition, from `first` to before `end`, and the files that hold them."""
 
     at: TopicPartition
     first: int
@@ -60,8 +60,8 @@ class Window:
 Step = tuple[Window, ...]
 
 
-def selected(contents: Contents, wanted: Wanted) -> list[LakeFile]:
-    """The files in which there may be something for this replay."""
+def selected(contents: Contents, wanted: ReplaySettings) -> list[LakeFile]:
+    """The files that may have records for this replay."""
     return [
         one
         for one in contents.files.values()
@@ -71,8 +71,10 @@ def selected(contents: Contents, wanted: Wanted) -> list[LakeFile]:
     ]
 
 
-def restored(contents: Contents, then: Commit | None, wanted: Wanted, files: Iterable[LakeFile]) -> list[Restored]:
-    """Every topic that is chosen, as it was at the moment; raises `PipelineError` where there is none."""
+def restored(
+    contents: Contents, then: Commit | None, wanted: ReplaySettings, files: Iterable[LakeFile]
+) -> list[RestoredTopic]:
+    """Every chosen topic in its state at the time; raises `PipelineError` where there is none."""
     most: dict[str, int] = {}
     for file in files:
         most[file.topic] = max(most.get(file.topic, 0), file.partition + 1)
@@ -83,7 +85,7 @@ def restored(contents: Contents, then: Commit | None, wanted: Wanted, files: Ite
         if name not in contents.topics:
             raise PipelineError(f"the lake {wanted.lake} has no topic {name}{nearest(name, contents.topics)}")
     if not names:
-        raise PipelineError(f"the lake {wanted.lake} has nothing that fits {wanted.shown}")
+        raise PipelineError(f"the lake {wanted.lake} has no topic that matches {wanted.shown}")
     found = [_restored(name, states[name], most.get(name, 0), wanted) for name in names]
     by_name: dict[str, str] = {}
     for one in found:
@@ -93,13 +95,13 @@ def restored(contents: Contents, then: Commit | None, wanted: Wanted, files: Ite
     return found
 
 
-def _restored(name: str, state: TopicState, needed: int, wanted: Wanted) -> Restored:
+def _restored(name: str, state: TopicState, needed: int, wanted: ReplaySettings) -> RestoredTopic:
     settings = {**state.settings, **wanted.override}
-    return Restored(name, wanted.naming(name), max(state.partitions, needed, 1), settings)
+    return RestoredTopic(name, wanted.naming(name), max(state.partitions, needed, 1), settings)
 
 
 def steps(files: Iterable[LakeFile], positions: Mapping[TopicPartition, int], limit: int) -> list[Step]:
-    """What is left to do, in steps of about `limit` rows; partitions take turns."""
+    """The remaining steps of about `limit` rows; partitions alternate."""
     queues = {at: _windows(at, some, positions.get(at, 0), limit) for at, some in by_partition(files).items()}
     found: list[Step] = []
     step: list[Window] = []
@@ -117,11 +119,11 @@ def steps(files: Iterable[LakeFile], positions: Mapping[TopicPartition, int], li
 
 
 def _windows(at: TopicPartition, files: list[LakeFile], position: int, limit: int) -> list[Window]:
-    """A partition's files in stretches that do not overlap, those that are too large cut into pieces."""
+    """A partition's files as windows that do not overlap; windows that are too large are split."""
     found: list[Window] = []
     for some in _stretches([one for one in files if one.last >= position]):
         first, end = max(position, some[0].first), max(one.last for one in some) + 1
-        # What is done already is no longer counted, so that an interrupted replay goes on in steps as large as before.
+        # Rows that are done do not count, so that an interrupted replay continues in steps of the same size.
         rows = -(-sum(one.rows for one in some) * (end - first) // (end - some[0].first))
         pieces = max(1, -(-rows // limit))
         edges = [first + (end - first) * number // pieces for number in range(pieces + 1)]
@@ -133,7 +135,7 @@ def _windows(at: TopicPartition, files: list[LakeFile], position: int, limit: in
 
 
 def _stretches(files: list[LakeFile]) -> list[list[LakeFile]]:
-    """Files that overlap belong together: times that jump about leave several of the same offsets."""
+    """Files grouped by overlap: timestamps out of order leave several files of the same offsets."""
     found: list[list[LakeFile]] = []
     end = -1
     for one in files:

@@ -1,4 +1,4 @@
-"""A running replay: topics made, rows brought back step by step, groups put where they stood."""
+"""A running replay: topics are created, rows restored step by step, groups moved to their positions."""
 
 from __future__ import annotations
 
@@ -8,73 +8,75 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from qanat.model.ids import TopicPartition
+from qanat.spark.copying.copy_target import CopyTarget
 from qanat.spark.copying.group_positions import put
 from qanat.spark.copying.inventory import topics
 from qanat.spark.copying.ledger import Copy
-from qanat.spark.copying.link import Link
 from qanat.spark.copying.provision import provide
 from qanat.spark.lake.commits import Commit, LakeFile, TopicState
 from qanat.spark.lake.lake import Lake
 from qanat.spark.offsets import from_json
-from qanat.spark.pipelines.batch_job import Steps, Work
-from qanat.spark.pipelines.bundled.catalogue import How, Stages
-from qanat.spark.pipelines.bundled.replay import Wanted
-from qanat.spark.pipelines.bundled.replay_plan import Restored, Step, restored, selected, steps
+from qanat.spark.pipelines.batch_job import BatchJob, JobProgress
+from qanat.spark.pipelines.bundled.replay_plan import RestoredTopic, Step, restored, selected, steps
+from qanat.spark.pipelines.bundled.replay_settings import ReplaySettings
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.lake_frames import rows
-from qanat.spark.pipelines.micro_batches import throwaway
+from qanat.spark.pipelines.micro_batches import temporary_folder
+from qanat.spark.pipelines.pipeline import RunOptions, Stages
 from qanat.spark.reads.offset_lookup import Lookups
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def replay(spark: SparkSession, wanted: Wanted, how: How) -> Stages:
-    """Runs until everything is back, or until it is stopped."""
-    lake = Lake.opened(wanted.lake)
-    access = how.access
+def replay(spark: SparkSession, wanted: ReplaySettings, run_options: RunOptions) -> Stages:
+    """Restore everything, or as much as is done when it is stopped."""
+    lake = Lake.open_existing(wanted.lake)
+    access = run_options.access
     then = lake.state_at(wanted.until_ms)
     files = selected(lake.contents, wanted)
     plan = restored(lake.contents, then, wanted, files)
     ledger_topic = wanted.ledger_topic(lake.head.id)
     with Lookups(access) as lookups:
         if ledger_topic not in topics(lookups, [ledger_topic]):
-            # Looked at before anything is created.
+            # Checked before anything is created.
             _check_empty(lookups, topics(lookups, [one.topic for one in plan]))
-    with Link(access, ledger_topic) as link, throwaway(how.checkpoint) as folder:
-        run = Replay(spark, lake, link, wanted, folder)
-        work = Work("replay", lambda told: run.do(plan, files, then, told))
+    with CopyTarget(access, ledger_topic) as copy_target, temporary_folder(run_options.checkpoint) as folder:
+        run = Replay(spark, lake, copy_target, wanted, folder)
+        job = BatchJob("replay", lambda progress: run.do(plan, files, then, progress))
         try:
-            yield [work]
+            yield [job]
         finally:
             for line in run.result:
-                how.tell(line)
+                run_options.print_line(line)
         if run.refused:
-            raise PipelineError(f"{', '.join(run.refused)} could not be put to their places; see above")
+            raise PipelineError(f"{', '.join(run.refused)} could not be moved to their positions; see above")
 
 
 class Replay:
-    """One replay, as far as it is."""
+    """One replay."""
 
-    def __init__(self, spark: SparkSession, lake: Lake, link: Link, wanted: Wanted, folder: str) -> None:
+    def __init__(
+        self, spark: SparkSession, lake: Lake, copy_target: CopyTarget, wanted: ReplaySettings, folder: str
+    ) -> None:
         self._spark = spark
         self._lake = lake
-        self._link = link
+        self._copy_target = copy_target
         self._wanted = wanted
         self._folder = folder
         self.result: list[str] = []
         self.refused: list[str] = []
-        """Groups that stay where they are."""
+        """Groups that could not be moved."""
 
-    def do(self, plan: list[Restored], files: list[LakeFile], then: Commit | None, told: Steps) -> None:
+    def do(self, plan: list[RestoredTopic], files: list[LakeFile], then: Commit | None, progress: JobProgress) -> None:
         copies = self._prepare(plan)
-        left = steps(files, self._link.ledger.positions(copies.values()), self._wanted.limit)
+        left = steps(files, self._copy_target.ledger.positions(copies.values()), self._wanted.limit)
         if left:
             for one in plan:
-                provide(self._link.lookups, one.topic, one.partitions, one.meanwhile)
-        written = self._bring_back(left, copies, told)
-        if told.must_end:
-            self.result.append("replay: interrupted; the next run goes on here")
+                provide(self._copy_target.lookups, one.topic, one.partitions, one.restore_settings)
+        written = self._bring_back(left, copies, progress)
+        if progress.must_end:
+            self.result.append("replay: interrupted; the next run continues here")
             return
         self._finish(plan)
         self.result.append(
@@ -83,36 +85,38 @@ class Replay:
         )
         self._put_groups(copies, then)
 
-    def _prepare(self, plan: list[Restored]) -> dict[str, Copy]:
-        """The topics that are written, by their names in the lake; each is empty or this replay's own."""
-        lookups = self._link.lookups
+    def _prepare(self, plan: list[RestoredTopic]) -> dict[str, Copy]:
+        """Create the topics; returns them by their names in the lake. Each is empty or written by this replay."""
+        lookups = self._copy_target.lookups
         there = topics(lookups, [one.topic for one in plan])
-        _check_empty(lookups, {name: one for name, one in there.items() if self._link.copy_of(name, one) is None})
+        _check_empty(
+            lookups, {name: one for name, one in there.items() if self._copy_target.copy_of(name, one) is None}
+        )
         copies: dict[str, Copy] = {}
         for one in plan:
             state = there.get(one.topic)
             if state is None or state.partitions < one.partitions:
-                state = provide(lookups, one.topic, one.partitions, one.meanwhile)
+                state = provide(lookups, one.topic, one.partitions, one.restore_settings)
             copies[one.source] = Copy(one.topic, state.id, one.source, (self._lake.head.cluster,))
-        self._link.know(copies.values())
+        self._copy_target.record_copies(copies.values())
         return copies
 
-    def _bring_back(self, left: list[Step], copies: Mapping[str, Copy], told: Steps) -> int:
+    def _bring_back(self, left: list[Step], copies: Mapping[str, Copy], progress: JobProgress) -> int:
         to_do = sum(window.rows for step in left for window in step)
         written = 0
         for step in left:
-            if told.must_end:
+            if progress.must_end:
                 break
-            new = self._link.copy(self._frame(step), copies, f"{self._folder}/staging", self._wanted.compression)
+            new = self._copy_target.copy(self._frame(step), copies, f"{self._folder}/staging", self._wanted.compression)
             written += new
             planned = sum(window.rows for window in step)
             to_do -= planned
             newest = max(one.latest for window in step for one in window.files)
-            told.done(planned, to_do, min(newest, self._wanted.until_ms or newest), new)
+            progress.done(planned, to_do, min(newest, self._wanted.until_ms or newest), new)
         return written
 
     def _frame(self, step: Step) -> DataFrame:
-        """A step's rows, those of a partition in one task and in order."""
+        """The rows of a step, those of a partition in one task and in order."""
         from pyspark.sql import functions
 
         col, lit = functions.col, functions.lit
@@ -129,15 +133,15 @@ class Replay:
         ordered = frame.where(reduce(lambda one, other: one | other, inside)).repartition(tasks, "topic", "partition")
         return ordered.sortWithinPartitions("topic", "partition", "offset")
 
-    def _finish(self, plan: list[Restored]) -> None:
-        """Give topics their own settings, unless they have them, or others that somebody gave them later."""
-        there = topics(self._link.lookups, [one.topic for one in plan])
+    def _finish(self, plan: list[RestoredTopic]) -> None:
+        """Set the topics' own settings, unless they have them or an operator has changed them."""
+        there = topics(self._copy_target.lookups, [one.topic for one in plan])
         for one in plan:
-            if one.is_held_back(there[one.topic].settings):
-                provide(self._link.lookups, one.topic, one.partitions, one.settings)
+            if one.has_restore_settings(there[one.topic].settings):
+                provide(self._copy_target.lookups, one.topic, one.partitions, one.settings)
 
     def _known(self, copies: Mapping[str, Copy]) -> int:
-        ledger = self._link.ledger
+        ledger = self._copy_target.ledger
         ids = {one.id for one in copies.values()}
         return sum(known.rows for (found, _), known in ledger.maps.items() if found in ids)
 
@@ -150,10 +154,10 @@ class Replay:
             if re.fullmatch(self._wanted.groups, name)
         }
         if not stood:
-            self.result.append(f"replay: the lake knows no group that fits {self._wanted.groups}")
+            self.result.append(f"replay: the lake has no group that matches {self._wanted.groups}")
         for name, positions in stood.items():
             known: dict[TopicPartition, int] = {at: offset for at, offset in positions.items() if at.topic in copies}
-            outcome = put(self._link, name, known, copies, is_forward_only=False)
+            outcome = put(self._copy_target, name, known, copies, is_forward_only=False)
             self.result.append(f"replay: {outcome.text}")
             if outcome.is_refused:
                 self.refused.append(name)
@@ -168,7 +172,7 @@ def counted(count: int, what: str) -> str:
 
 
 def _check_empty(lookups: Lookups, there: Mapping[str, TopicState]) -> None:
-    """Refuse to mix records with what is there."""
+    """Refuse topics that have records of other writers."""
     full: list[str] = []
     for name, state in there.items():
         places = [TopicPartition(name, number) for number in range(state.partitions)]

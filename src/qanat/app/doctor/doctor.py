@@ -1,0 +1,106 @@
+"""`qanat doctor`: is this machine fit to run a broker, and what to do if it is not.
+
+`warn` means that Qanat runs, but slower or with a part missing; `fail` means that no broker should run like this, and
+the command exits with 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from qanat.app.client.arguments import WrongArgumentError
+from qanat.app.doctor.finding import Finding
+from qanat.app.doctor.machine_checks import (
+    check_checksum,
+    check_compression,
+    check_free_disk,
+    check_java,
+    check_native_core,
+    check_open_files,
+    check_python,
+    check_sync_latency,
+    check_uvloop,
+)
+from qanat.app.doctor.store_checks import check_etcd, check_sqlite
+from qanat.app.terminal.listing import Output, print_rows
+from qanat.app.terminal.progress import status_line
+
+_COLUMNS = ("check", "status", "seen", "advice")
+
+
+def doctor(
+    *,
+    data_dir: Annotated[str, Parameter(metavar="PATH")] = "data",
+    output: Output = "table",
+) -> int:
+    """Check this machine: Python, native parts, limits, disk; say what to do about each.
+
+        qanat doctor --data-dir /var/lib/qanat
+        qanat doctor -o json
+
+    Exits with 1 where no broker should run like this.
+
+    Parameters
+    ----------
+    data_dir:
+        Data directory of the broker; need not exist yet.
+    output:
+        `table` for people, the others for programs.
+    """
+    if not data_dir:
+        raise WrongArgumentError("--data-dir needs a path")
+    with status_line("checking this machine: ") as report_progress:
+        findings = examine(Path(data_dir), report_progress)
+    if output == "table":
+        _print_table(findings)
+    else:
+        print_rows([asdict(finding) for finding in findings], _COLUMNS, output)
+    return 1 if any(finding.status == "fail" for finding in findings) else 0
+
+
+def examine(data_dir: Path, report_progress: Callable[[str], None] = lambda text: None) -> list[Finding]:
+    """Run every check, in the order in which an operator would fix things; reports the name of each one."""
+    folder = nearest_folder(data_dir)
+    checks: Sequence[tuple[str, Callable[[], Finding]]] = (
+        ("Python", check_python),
+        ("native parts", check_native_core),
+        ("checksums", check_checksum),
+        ("compression", check_compression),
+        ("event loop", check_uvloop),
+        ("limits", check_open_files),
+        ("disk", lambda: check_free_disk(folder)),
+        ("sync latency", lambda: check_sync_latency(folder)),
+        ("metadata store", lambda: check_sqlite(folder)),
+        ("etcd", check_etcd),
+        ("Java", check_java),
+    )
+    findings = []
+    for name, check in checks:
+        report_progress(name)
+        findings.append(check())
+    return findings
+
+
+def nearest_folder(path: Path) -> Path:
+    """The folder itself, or the closest one above it that exists already."""
+    absolute = path.absolute()
+    return next(folder for folder in (absolute, *absolute.parents) if folder.is_dir())
+
+
+def _print_table(findings: Iterable[Finding]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    colours = {"ok": "green", "warn": "yellow", "fail": "red"}
+    table = Table(box=None, pad_edge=False)
+    for heading in ("check", "status", "seen", "what to do"):
+        table.add_column(heading, no_wrap=heading in ("check", "status"))
+    for finding in findings:
+        colour = colours[finding.status]
+        table.add_row(finding.check, f"[{colour}]{finding.status}[/]", finding.seen, finding.advice)
+    Console().print(table)

@@ -1,0 +1,33 @@
+"""The settings of one node, package by package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct, field
+
+from qanat.app.settings.metadata_settings import MetadataSettings
+from qanat.broker.settings.broker_settings import BrokerSettings
+from qanat.groups.settings import GroupSettings
+from qanat.log.settings import DirectorySettings
+from qanat.security.settings import SecuritySettings
+from qanat.servers.http.settings import NOT_SERVED, HttpSettings
+from qanat.transactions.settings import TransactionSettings
+
+
+class NodeSettings(Struct, frozen=True):
+    """All settings of one node."""
+
+    data_dir: str = "data"
+    node_id: int | str = 0
+    """A number, or a name that stands for one."""
+    storage_engine: str = "file"
+    metadata: MetadataSettings = field(default_factory=MetadataSettings)
+    broker: BrokerSettings = field(default_factory=BrokerSettings)
+    directory: DirectorySettings = field(default_factory=DirectorySettings)
+    groups: GroupSettings = field(default_factory=GroupSettings)
+    transactions: TransactionSettings = field(default_factory=TransactionSettings)
+    security: SecuritySettings = field(default_factory=SecuritySettings)
+    http: HttpSettings = field(default_factory=lambda: HttpSettings(http_port=NOT_SERVED))
+    topic_defaults: Mapping[str, str] = field(default_factory=dict)
+    """Topic settings that hold where a topic has none of its own."""

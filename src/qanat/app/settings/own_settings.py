@@ -1,0 +1,23 @@
+"""Settings that belong to the node itself and to none of its parts."""
+
+from __future__ import annotations
+
+from qanat.model.settings import Settings
+
+
+class OwnSettings(Settings, frozen=True):
+    """The node's identity, its data directory and its addresses."""
+
+    node_id: str = "0"
+    """Number of this node, or a name such as `local-001`, which gets a permanent number of its own."""
+    data_dir: str = "data"
+    """Directory of all data: `metadata.db` and `broker-<id>/`."""
+    storage_engine: str = "file"
+    """Storage engine of the logs: `file` (also called `mmap`), or `memory`, which loses everything when it stops."""
+    listeners: str | None = None
+    """Address to listen on in Kafka's syntax, `PLAINTEXT://host:port` or `SASL_PLAINTEXT://host:port`; instead of
+    `host.name`, `port` and `listener.security.protocol`."""
+    advertised_listeners: str | None = None
+    """Address that clients connect to, in the same syntax; instead of `advertised.host.name` and `advertised.port`."""
+    listener_security_protocol_map: str | None = None
+    """Security protocol of a listener that has a name of its own, in Kafka's syntax: `CLIENTS:SASL_PLAINTEXT`."""

@@ -1,0 +1,7 @@
+"""`qanat start` and `qanat dev`: run a broker in this process, or several as workers.
+
+- `start`        `qanat start` for the command line parser
+- `dev`          `qanat dev`: a throw-away broker in memory
+- `quick_start`  a plain `qanat start` command line, read without the parser
+- `workers`      `qanat start --workers N`: one broker per core, as one cluster
+"""
