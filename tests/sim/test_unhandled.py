@@ -17,6 +17,7 @@ from qanat.broker.broker import Broker
 from qanat.broker.metadata.image_watcher import ImageWatcher
 from qanat.broker.replicas.isr_changes import IsrChanges
 from qanat.broker.replicas.partition import EndMarker
+from qanat.broker.replicas.partition_lookup import PartitionLookup
 from qanat.cluster.topics import CreateTopic
 from qanat.model.errors import QanatError
 from qanat.testing.simulation.loop import OWNER
@@ -121,7 +122,7 @@ def test_an_exception_of_a_machine_that_was_killed_is_none() -> None:
     [
         (ImageWatcher, "_reconcile_for_ever", _fail_at_once),
         (IsrChanges, "_review", _fail),
-        (Broker, "writable_partition", _fail),
+        (PartitionLookup, "writable", _fail),
     ],
 )
 def test_a_seed_in_which_the_product_raises_fails(
