@@ -87,8 +87,8 @@ def test_a_brokers_settings_have_types_and_documentation(client: RawClient) -> N
     found = describe(client, "1", "auto.create.topics.enable", "fetch.max.bytes", kind=BROKER, documentation=True)
 
     assert [(config.config_type, config.documentation) for config in found.configs] == [
-        (1, "Whether a topic is created when it is first asked for."),
-        (5, "Largest answer to a fetch, whatever the client allows."),
+        (1, "Whether a topic is created when a client first asks for it."),
+        (5, "Largest response to a fetch, whatever the client allows."),
     ]
 
 
