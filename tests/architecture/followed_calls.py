@@ -161,7 +161,7 @@ class Scenarios:
         self.followed[name] = list(follower.calls)
 
     def _fetch_more(self, *partitions: int) -> bytes:
-        ends = {number: self._broker.partition(TOPIC, number).log.end_offset for number in partitions}
+        ends = {number: self._broker.lookup.led(TOPIC, number).log.end_offset for number in partitions}
         return fetch(ends, LONG_MS)
 
 

@@ -13,19 +13,6 @@ GENERATED = "qanat.wire.kafka.messages"
 ALLOWED: frozenset[frozenset[str]] = frozenset(
     frozenset(f"qanat.{name}" for name in names.split())
     for names in (
-        "app.bench.broker.page app.bench.broker.result",
-        "app.bench.child app.bench.columns",
-        "app.doctor app.store_checks",
-        "connection.authenticating connection.link",
-        """
-        log.append_state
-        log.directories.directory_state
-        log.log_reads
-        log.page_warmup
-        log.partition_log
-        log.recovery.state_replay
-        log.segments.segment
-        """,
         "servers.http.admin.documentation servers.http.operation_table",
         """
         servers.http.context
@@ -42,20 +29,6 @@ ALLOWED: frozenset[frozenset[str]] = frozenset(
         servers.http.records.produce_results
         servers.http.records.record_parsing
         servers.http.records.record_routing
-        """,
-        "servers.kafka.dispatch servers.kafka.fast_dispatch",
-        "spark.pipelines.bundled.archive spark.pipelines.bundled.archive_run",
-        "spark.pipelines.bundled.catalogue spark.pipelines.launch",
-        """
-        spark.pipelines.bundled.mirror
-        spark.pipelines.bundled.mirror_routes
-        spark.pipelines.bundled.mirror_run
-        """,
-        """
-        spark.pipelines.bundled.replay
-        spark.pipelines.bundled.replay_drill
-        spark.pipelines.bundled.replay_plan
-        spark.pipelines.bundled.replay_run
         """,
         "wire.columns wire.record_writer wire.records",
     )

@@ -126,8 +126,8 @@ def test_where_all_copies_are_damaged_the_operator_is_told_the_ranges_and_elects
 
     with caplog.at_level(logging.ERROR, "qanat"):
         play(script)
-    told = [record for record in caplog.records if record.getMessage().startswith("no sound replica is left")]
-    fields = getattr(told[-1], FIELDS)
+    events = [record for record in caplog.records if record.getMessage().startswith("no sound replica is left")]
+    fields = getattr(events[-1], FIELDS)
     assert fields["partition"] == str(AT)
     assert sorted(fields["copies"]) == [
         "broker 0: offsets 4, 7 to 8 damaged",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import RefusedError, check, refused
@@ -16,18 +16,26 @@ from qanat.wire.kafka.messages.sasl_authenticate import SaslAuthenticateRequest,
 from qanat.wire.kafka.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from qanat.wire.kafka.registry import ApiKey
 
-if TYPE_CHECKING:
-    from qanat.connection.link import Link
-
 _RENEWED_AFTER = 0.85
 """The part of its lifetime after which an authentication is renewed."""
 _NONCE_BYTES = 18
 
 
+class Requests(Protocol):
+    """The link that is authenticated."""
+
+    @property
+    def address(self) -> str: ...
+
+    async def call_without_session(
+        self, api_key: ApiKey, request: Any, deadline: Deadline, *, at_most: int | None = None
+    ) -> Any: ...
+
+
 class SaslSession:
     """The authentication of one connection."""
 
-    def __init__(self, link: Link, credentials: Credentials) -> None:
+    def __init__(self, link: Requests, credentials: Credentials) -> None:
         self._link = link
         self._credentials = credentials
         self._renew_at: float | None = None
