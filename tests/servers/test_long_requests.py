@@ -87,6 +87,8 @@ async def most_calls_of_each(folder: Path, monkeypatch: pytest.MonkeyPatch) -> d
     found: dict[str, int] = {}
     async with EmbeddedBroker.here(data_dir=folder, settings=settings) as broker:
         await settle(broker.node.broker, _CROWD)
+        for served in SERVED.values():
+            assert served.handle is not None, "imported before it is counted: pytest rewrites it on the way"
         for case in cases(_CROWD):
             work, frame = Workload(), _frame(case)
             with work.counted(monkeypatch):

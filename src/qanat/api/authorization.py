@@ -1,40 +1,44 @@
 """Authorization of requests: what a caller may do, the verdict of an API's rule, the handler behind the rule.
 
 Every handler module holds its rule, `authorize(request, access)`. A rule takes the rows that the caller may not have
-out of the request and adds them to the response as refused (`Granted.complete`), or it refuses the request as a whole
-(`Denied`). `ServedApi.authorize` finds it.
+out of the request and adds them to the response as refused (`AccessCheck.grant_without`), or it refuses the request
+as a whole (`AccessCheck.deny`). `ServedApi.authorize` finds it.
 
-Rule: an API without a rule is refused altogether.
+Rule 1: an API without a rule is refused altogether.
+Rule 2: handler modules do not import this one: a rule gets all it needs with `access`, so that a broker without an
+        authorizer does not load it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
 
 from qanat.api.allowed_operations import ON_CLUSTER, ON_GROUPS, ON_TOPICS
-from qanat.api.caller import Caller
-from qanat.broker.broker import Broker
 from qanat.model.ids import TopicId
-from qanat.security.authentication import Principal
-from qanat.security.authorization import CLUSTER, Authorizer, Operation, Resource, ResourceKind
+from qanat.security.authorization import CLUSTER, Operation, Resource, ResourceKind
+
+if TYPE_CHECKING:
+    from qanat.api.caller import Caller
+    from qanat.broker.broker import Broker
+    from qanat.security.authentication import Principal
+    from qanat.security.authorization import Authorizer
 
 Complete = Callable[[Any], Any]
 """Makes the final response from the handler's."""
 Row = TypeVar("Row")
 
 
-@dataclass(frozen=True, slots=True)
-class Granted:
+class Granted(Struct, frozen=True):
     """The handler gets the request as the rule left it; `complete` adds what its response lacks."""
 
     complete: Complete | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Denied:
+class Denied(Struct, frozen=True):
     """The handler is not called; this is the response."""
 
     response: Any
@@ -44,8 +48,7 @@ Verdict = Granted | Denied
 GRANTED = Granted()
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizedTopics:
+class AuthorizedTopics(Struct, frozen=True):
     """The topics that a principal may describe; equal for equal principals, hosts and authorizers."""
 
     authorizer: Authorizer
@@ -60,8 +63,7 @@ class AuthorizedTopics:
         return self.authorizer.allows(self.principal, self.host, Operation.DESCRIBE, resource)
 
 
-@dataclass(frozen=True, slots=True)
-class AccessCheck:
+class AccessCheck(Struct, frozen=True):
     """A caller with a request of one version, and the authorizer that decides what it may do."""
 
     authorizer: Authorizer
@@ -74,6 +76,48 @@ class AccessCheck:
     def visibility(self) -> AuthorizedTopics:
         """The topics that the caller may describe; still valid when the caller is gone."""
         return AuthorizedTopics(self.authorizer, self.super_users, self.caller.principal, self.caller.host)
+
+    # Verdicts
+
+    def grant(self, complete: Complete | None = None) -> Verdict:
+        """Let the handler have the request; `complete` finishes its response."""
+        return GRANTED if complete is None else Granted(complete)
+
+    def deny(self, response: Any) -> Verdict:
+        """Refuse the request as a whole, with this response."""
+        return Denied(response)
+
+    def split(self, rows: Iterable[Row], is_allowed: Callable[[Row], bool]) -> tuple[list[Row], list[Row]]:
+        """The allowed rows of a request, and the others."""
+        allowed: list[Row] = []
+        denied: list[Row] = []
+        for row in rows:
+            (allowed if is_allowed(row) else denied).append(row)
+        return allowed, denied
+
+    def grant_without(
+        self,
+        denied: list[Row],
+        rows_of: Callable[[Any], list[Any]],
+        refused: Callable[[Row], Any],
+        *,
+        unless_error: bool = False,
+    ) -> Verdict:
+        """Grant a request that lost its `denied` rows: each comes back in the response as `refused` makes it.
+
+        With `unless_error` they are left out where the whole response is an error.
+        """
+        if not denied:
+            return GRANTED
+
+        def complete(response: Any) -> Any:
+            if not (unless_error and response.error_code):
+                rows_of(response).extend(map(refused, denied))
+            return response
+
+        return Granted(complete)
+
+    # Permissions
 
     def may(self, operation: Operation, kind: ResourceKind, name: str) -> bool:
         return self._is_allowed(operation, Resource(kind, name))
@@ -125,33 +169,6 @@ class AccessCheck:
 
 
 AuthorizationRule = Callable[[Any, AccessCheck], Verdict]
-
-
-def split_allowed(rows: Iterable[Row], is_allowed: Callable[[Row], bool]) -> tuple[list[Row], list[Row]]:
-    """The allowed rows, and the others."""
-    allowed: list[Row] = []
-    denied: list[Row] = []
-    for row in rows:
-        (allowed if is_allowed(row) else denied).append(row)
-    return allowed, denied
-
-
-def grant_without(
-    denied: list[Row], rows_of: Callable[[Any], list[Any]], refused: Callable[[Row], Any], *, unless_error: bool = False
-) -> Verdict:
-    """Grant a request that lost its `denied` rows: each comes back in the response as `refused` makes it.
-
-    With `unless_error` they are left out where the whole response is an error.
-    """
-    if not denied:
-        return GRANTED
-
-    def complete(response: Any) -> Any:
-        if not (unless_error and response.error_code):
-            rows_of(response).extend(map(refused, denied))
-        return response
-
-    return Granted(complete)
 
 
 def handle_authorized(rule: AuthorizationRule, handle: Callable[[], Any], request: Any, access: AccessCheck) -> Any:

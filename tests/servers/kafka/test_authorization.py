@@ -270,16 +270,23 @@ def test_an_api_without_a_rule_is_refused_altogether(broker: EmbeddedBroker, rul
         security.handle(without_rule, heartbeat.HeartbeatRequest(GROUP), context)
 
 
-def test_a_rule_is_imported_with_the_first_request_of_its_api() -> None:
-    code = """
-import sys
-import qanat.servers.kafka.listener, qanat.servers.listener_security
-from qanat.api.api_table import SERVED
-print(*[served.module for served in SERVED.values() if f"qanat.{served.module}" in sys.modules])
-"""
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+def imported_by(code: str) -> set[str]:
+    """The modules that an interpreter has after it ran some code."""
+    program = f"import sys\n{code}\nprint(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    return set(ran.stdout.split())
 
-    assert ran.stdout.split() == []
+
+def test_a_rule_is_imported_with_the_first_request_of_its_api() -> None:
+    imported = imported_by("import qanat.servers.kafka.listener, qanat.servers.listener_security")
+
+    assert [served.module for served in SERVED.values() if f"qanat.{served.module}" in imported] == []
+
+
+def test_a_broker_without_an_authorizer_does_not_load_what_rules_need() -> None:
+    handled = "from qanat.api.api_table import SERVED\nfor served in SERVED.values(): served.handle"
+
+    assert "qanat.api.authorization" not in imported_by(handled)
 
 
 @pytest.mark.parametrize(("key", "version"), CELLS, ids=lambda value: getattr(value, "name", str(value)))

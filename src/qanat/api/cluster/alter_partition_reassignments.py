@@ -7,8 +7,9 @@ The answer comes when the move is decided and stored; ListPartitionReassignments
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from qanat.api.admin_tasks import TIMED_OUT, attempt, run_to_end
-from qanat.api.authorization import AccessCheck, Verdict
 from qanat.api.cluster.authorization import DENIED, needs_cluster
 from qanat.api.request_context import RequestContext
 from qanat.cluster.image import MetadataImage
@@ -23,6 +24,9 @@ from qanat.wire.kafka.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 
 def authorize(request: AlterPartitionReassignmentsRequest, access: AccessCheck) -> Verdict:

@@ -11,9 +11,9 @@ range of this API alone (KIP-511).
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from qanat.api.api_table import SERVED
-from qanat.api.authorization import GRANTED, AccessCheck, Verdict
 from qanat.api.request_context import RequestContext
 from qanat.cluster import keys
 from qanat.cluster.format_levels import FEATURE, NEWEST, OLDEST
@@ -27,6 +27,9 @@ from qanat.wire.kafka.messages.api_versions import (
     SupportedFeatureKey,
 )
 from qanat.wire.kafka.registry import ApiKey
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 FEATURES = {"group.version": 1, "share.version": 1, "transaction.version": int(EPOCH_PER_TRANSACTION)}
 """The newest level of each feature, which is also the finalized one.
@@ -42,7 +45,7 @@ _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 def authorize(request: ApiVersionsRequest, access: AccessCheck) -> Verdict:
     """Allowed for every client."""
-    return GRANTED
+    return access.grant()
 
 
 def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:

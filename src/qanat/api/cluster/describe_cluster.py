@@ -7,8 +7,9 @@ Controllers have no listener of their own: a request for them gets MISMATCHED_EN
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from qanat.api.allowed_operations import NOT_ASKED, ON_CLUSTER
-from qanat.api.authorization import GRANTED, AccessCheck, Granted, Verdict
 from qanat.api.request_context import RequestContext
 from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.messages.describe_cluster import (
@@ -17,19 +18,22 @@ from qanat.wire.kafka.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 _BROKERS, _CONTROLLERS = 1, 2
 
 
 def authorize(request: DescribeClusterRequest, access: AccessCheck) -> Verdict:
     """Allowed for every client; the cluster's operations are shown to callers that may DESCRIBE it."""
     if not request.include_cluster_authorized_operations:
-        return GRANTED
+        return access.grant()
 
     def complete(response: DescribeClusterResponse) -> DescribeClusterResponse:
         response.cluster_authorized_operations = access.cluster_operations()
         return response
 
-    return Granted(complete)
+    return access.grant(complete)
 
 
 def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:

@@ -7,8 +7,8 @@ v4   total and usable bytes of the volume
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
-from qanat.api.authorization import AccessCheck, Verdict
 from qanat.api.cluster.authorization import DENIED, needs_cluster
 from qanat.api.request_context import RequestContext
 from qanat.log.partition_log import PartitionLog
@@ -23,6 +23,9 @@ from qanat.wire.kafka.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 _UNKNOWN = -1
 

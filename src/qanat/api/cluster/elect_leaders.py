@@ -10,9 +10,9 @@ Before an unclean election the live replicas report what they hold, and the one 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from qanat.api.admin_tasks import TIMED_OUT, attempt, run_to_end
-from qanat.api.authorization import AccessCheck, Verdict
 from qanat.api.cluster.authorization import DENIED, needs_cluster
 from qanat.api.request_context import RequestContext
 from qanat.broker.replicas.replica_logs import PartitionRef
@@ -29,6 +29,9 @@ from qanat.wire.kafka.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 _PREFERRED, _UNCLEAN = 0, 1
 Proofs = Mapping[PartitionRef, Mapping[int, Proof]]

@@ -12,8 +12,8 @@ KAFKA_STORAGE_ERROR for a log that cannot be opened, REPLICA_NOT_AVAILABLE for o
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from qanat.api.authorization import GRANTED, AccessCheck, Denied, Verdict
 from qanat.api.request_context import RequestContext
 from qanat.broker.broker import Broker
 from qanat.broker.replicas.replica_logs import PartitionRef, ReplicaLog, parse_topic_id
@@ -28,6 +28,9 @@ from qanat.wire.kafka.messages.get_replica_log_info import (
     WaitingElection,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 Wanted = dict[bytes, list[PartitionRef]]
 """Partitions by the ids of their topics."""
 
@@ -35,8 +38,8 @@ Wanted = dict[bytes, list[PartitionRef]]
 def authorize(request: GetReplicaLogInfoRequest, access: AccessCheck) -> Verdict:
     """CLUSTER_ACTION on the cluster, for brokers; or DESCRIBE, for operators, as with log directories."""
     if access.may_cluster(Operation.CLUSTER_ACTION) or access.may_cluster(Operation.DESCRIBE):
-        return GRANTED
-    return Denied(refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        return access.grant()
+    return access.deny(refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
 
 
 async def handle(request: GetReplicaLogInfoRequest, context: RequestContext) -> GetReplicaLogInfoResponse:

@@ -5,7 +5,8 @@ v0   flexible from the start; null for the topics means all
 
 from __future__ import annotations
 
-from qanat.api.authorization import AccessCheck, Verdict
+from typing import TYPE_CHECKING
+
 from qanat.api.cluster.authorization import DENIED, needs_cluster
 from qanat.api.request_context import RequestContext
 from qanat.security.authorization import Operation
@@ -15,6 +16,9 @@ from qanat.wire.kafka.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 
 def authorize(request: ListPartitionReassignmentsRequest, access: AccessCheck) -> Verdict:

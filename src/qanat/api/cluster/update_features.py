@@ -7,8 +7,9 @@ Only `format.level` can change, and only upward; `group.version` and the others 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from qanat.api.admin_tasks import TIMED_OUT, attempt, run_to_end
-from qanat.api.authorization import AccessCheck, Verdict
 from qanat.api.cluster.api_versions import FEATURES
 from qanat.api.cluster.authorization import DENIED, needs_cluster
 from qanat.api.request_context import RequestContext
@@ -22,6 +23,9 @@ from qanat.wire.kafka.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 _RESULTS_UNTIL = 1
 

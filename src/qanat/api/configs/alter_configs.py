@@ -8,9 +8,9 @@ Clients should use IncrementalAlterConfigs, as in Kafka.
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from qanat.api.admin_tasks import attempt
-from qanat.api.authorization import AccessCheck, Verdict, grant_without
 from qanat.api.configs.authorization import denial_of, split_resources
 from qanat.api.configs.config_resources import ResourceType, alter_each, judge_change, missing_value, owner_of
 from qanat.api.request_context import RequestContext
@@ -30,11 +30,14 @@ from qanat.wire.kafka.messages.alter_configs import (
     AlterConfigsResponse,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 
 def authorize(request: AlterConfigsRequest, access: AccessCheck) -> Verdict:
     """ALTER_CONFIGS on each resource."""
     request.resources, denied = split_resources(request.resources, Operation.ALTER_CONFIGS, access)
-    return grant_without(denied, lambda response: response.responses, _denied)
+    return access.grant_without(denied, lambda response: response.responses, _denied)
 
 
 def _denied(one: AlterConfigsResource) -> AlterConfigsResourceResponse:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from qanat.api.authorization import AccessCheck, split_allowed
 from qanat.api.configs.config_resources import ConfigResource, ResourceType
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authorization import Operation
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck
 
 Resource = TypeVar("Resource", bound=ConfigResource)
 
@@ -26,7 +28,7 @@ def split_resources(
             case _:
                 return access.may_cluster(operation)
 
-    return split_allowed(resources, is_allowed)
+    return access.split(resources, is_allowed)
 
 
 def denial_of(resource: ConfigResource) -> ErrorCode:

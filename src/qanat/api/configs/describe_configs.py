@@ -8,7 +8,8 @@ the empty name stands for the settings of all brokers.
 
 from __future__ import annotations
 
-from qanat.api.authorization import AccessCheck, Verdict, grant_without
+from typing import TYPE_CHECKING
+
 from qanat.api.configs.authorization import denial_of, split_resources
 from qanat.api.configs.config_resources import NO_GROUP, ResourceType, judge_broker, judge_topic, wrong_type
 from qanat.api.request_context import RequestContext
@@ -30,11 +31,14 @@ from qanat.wire.kafka.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 
 def authorize(request: DescribeConfigsRequest, access: AccessCheck) -> Verdict:
     """DESCRIBE_CONFIGS on each resource."""
     request.resources, denied = split_resources(request.resources, Operation.DESCRIBE_CONFIGS, access)
-    return grant_without(denied, lambda response: response.results, _denied)
+    return access.grant_without(denied, lambda response: response.results, _denied)
 
 
 def _denied(one: DescribeConfigsResource) -> DescribeConfigsResult:

@@ -9,9 +9,9 @@ Deviation: subtracting the last cleanup policy is refused (Kafka 4.1 then keeps 
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from qanat.api.admin_tasks import attempt
-from qanat.api.authorization import AccessCheck, Verdict, grant_without
 from qanat.api.configs.authorization import denial_of, split_resources
 from qanat.api.configs.config_resources import ResourceType, alter_each, judge_change, missing_value, owner_of
 from qanat.api.request_context import RequestContext
@@ -34,6 +34,9 @@ from qanat.wire.kafka.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 _CHANGES_MAX = 1_000
 """No topic has that many settings: one of the first thousand different names is already refused."""
 _ACTS = {int(act): act for act in ConfigAct}
@@ -42,7 +45,7 @@ _ACTS = {int(act): act for act in ConfigAct}
 def authorize(request: IncrementalAlterConfigsRequest, access: AccessCheck) -> Verdict:
     """ALTER_CONFIGS on each resource."""
     request.resources, denied = split_resources(request.resources, Operation.ALTER_CONFIGS, access)
-    return grant_without(denied, lambda response: response.responses, _denied)
+    return access.grant_without(denied, lambda response: response.responses, _denied)
 
 
 def _denied(one: AlterConfigsResource) -> AlterConfigsResourceResponse:

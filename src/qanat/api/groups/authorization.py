@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from qanat.api.authorization import GRANTED, AccessCheck, Denied, Verdict, grant_without, split_allowed
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authorization import Operation
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 
 class _Topic(Protocol):
@@ -24,17 +26,17 @@ class _Commit(Protocol[Topic]):
 def reads_group(group_id: str, access: AccessCheck, response: type[Any]) -> Verdict:
     """READ on the group, or the whole request is refused."""
     if access.may_group(Operation.READ, group_id):
-        return GRANTED
-    return Denied(response(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        return access.grant()
+    return access.deny(response(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
 
 
 def joins_group(group_id: str, topics: Sequence[str] | None, access: AccessCheck, response: type[Any]) -> Verdict:
     """READ on the group and DESCRIBE on the named topics, or the whole heartbeat is refused."""
     if not access.may_group(Operation.READ, group_id):
-        return Denied(response(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        return access.deny(response(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if not all(access.may_topic(Operation.DESCRIBE, name) for name in topics or ()):
-        return Denied(response(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-    return GRANTED
+        return access.deny(response(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    return access.grant()
 
 
 def commits_offsets(
@@ -45,13 +47,13 @@ def commits_offsets(
     response: type[Any],
 ) -> Verdict:
     """READ on each topic. `code` refuses all of them; the handler is not called where no topic is left."""
-    allowed, denied = split_allowed(request.topics, lambda topic: access.may_topic(Operation.READ, topic.name))
+    allowed, denied = access.split(request.topics, lambda topic: access.may_topic(Operation.READ, topic.name))
     if code:
         allowed, denied = [], request.topics
     if not denied:
-        return GRANTED
+        return access.grant()
     code = code or ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if not allowed:
-        return Denied(response(topics=[refused(topic, code) for topic in denied]))
+        return access.deny(response(topics=[refused(topic, code) for topic in denied]))
     request.topics = allowed
-    return grant_without(denied, lambda made: made.topics, lambda topic: refused(topic, code))
+    return access.grant_without(denied, lambda made: made.topics, lambda topic: refused(topic, code))

@@ -6,8 +6,8 @@ v1   whether a member uses the classic protocol (KIP-1099)
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from qanat.api.authorization import AccessCheck, Verdict
 from qanat.api.groups.group_descriptions import assignment_rows, authorize_descriptions, describe_each, described
 from qanat.api.request_context import RequestContext
 from qanat.groups.replies import ConsumerDescribeReply, DescribedConsumer
@@ -20,6 +20,9 @@ from qanat.wire.kafka.messages.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 _CLASSIC, _CONSUMER = 0, 1
 

@@ -9,8 +9,8 @@ topics. With an authorizer, an expression matches the topics that all members wh
 from __future__ import annotations
 
 import uuid
+from typing import TYPE_CHECKING
 
-from qanat.api.authorization import AccessCheck, Verdict
 from qanat.api.groups.assigned_partitions import rows_by_topic
 from qanat.api.groups.authorization import joins_group
 from qanat.api.request_context import RequestContext
@@ -24,6 +24,9 @@ from qanat.wire.kafka.messages.consumer_group_heartbeat import (
     RequestTopicPartitions,
     ResponseTopicPartitions,
 )
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 _OWN_ID_FROM = 1
 

@@ -5,20 +5,26 @@ v1   nothing new    v2   flexible
 
 from __future__ import annotations
 
-from qanat.api.authorization import AccessCheck, Verdict, grant_without, split_allowed
+from typing import TYPE_CHECKING
+
 from qanat.api.request_context import RequestContext
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 
 def authorize(request: DeleteGroupsRequest, access: AccessCheck) -> Verdict:
     """DELETE on each group."""
-    request.groups_names, denied = split_allowed(
+    request.groups_names, denied = access.split(
         request.groups_names, lambda group: access.may_group(Operation.DELETE, group)
     )
     code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    return grant_without(denied, lambda response: response.results, lambda group: DeletableGroupResult(group, code))
+    return access.grant_without(
+        denied, lambda response: response.results, lambda group: DeletableGroupResult(group, code)
+    )
 
 
 def handle(request: DeleteGroupsRequest, context: RequestContext) -> object:

@@ -6,7 +6,8 @@ v6   an unknown group is an error; before, it is `Dead` without one (KIP-1043)
 
 from __future__ import annotations
 
-from qanat.api.authorization import AccessCheck, Verdict
+from typing import TYPE_CHECKING
+
 from qanat.api.groups.group_descriptions import authorize_descriptions, describe_each
 from qanat.api.request_context import RequestContext
 from qanat.groups.replies import DescribeReply
@@ -18,6 +19,9 @@ from qanat.wire.kafka.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 _NOT_FOUND_FROM = 6
 

@@ -10,13 +10,15 @@ The request creates the internal topic. Members of share groups look for their g
 from __future__ import annotations
 
 import re
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from qanat.api.authorization import GRANTED, AccessCheck, Denied, Verdict, grant_without, split_allowed
 from qanat.api.request_context import RequestContext
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authorization import Operation, ResourceKind
 from qanat.wire.kafka.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 GROUP, TRANSACTION, SHARE_STATE = 0, 1, 2
 _MANY_FROM = 4
@@ -41,25 +43,25 @@ def _names_state(key: str) -> bool:
 def authorize(request: FindCoordinatorRequest, access: AccessCheck) -> Verdict:
     """DESCRIBE on each group or transactional id. Only brokers look for share state: CLUSTER_ACTION on the cluster."""
     if request.key_type == SHARE_STATE and not access.may_cluster(Operation.CLUSTER_ACTION):
-        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        if access.version < _MANY_FROM:
-            return _denied(code)
-        return Denied(FindCoordinatorResponse(coordinators=[_refused(key, code) for key in request.coordinator_keys]))
+        return access.deny(_denied(request, access.version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     is_transaction = request.key_type == TRANSACTION
     kind = ResourceKind.TRANSACTIONAL_ID if is_transaction else ResourceKind.GROUP
     code = ErrorCode.GROUP_AUTHORIZATION_FAILED
     if is_transaction:
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if access.version < _MANY_FROM:
-        return GRANTED if access.may(Operation.DESCRIBE, kind, request.key) else _denied(code)
-    request.coordinator_keys, denied = split_allowed(
+        is_allowed = access.may(Operation.DESCRIBE, kind, request.key)
+        return access.grant() if is_allowed else access.deny(_denied(request, access.version, code))
+    request.coordinator_keys, denied = access.split(
         request.coordinator_keys, lambda key: access.may(Operation.DESCRIBE, kind, key)
     )
-    return grant_without(denied, lambda response: response.coordinators, lambda key: _refused(key, code))
+    return access.grant_without(denied, lambda response: response.coordinators, lambda key: _refused(key, code))
 
 
-def _denied(code: ErrorCode) -> Denied:
-    return Denied(FindCoordinatorResponse(error_code=code, error_message=None, node_id=-1, port=-1))
+def _denied(request: FindCoordinatorRequest, version: int, code: ErrorCode) -> FindCoordinatorResponse:
+    if version < _MANY_FROM:
+        return FindCoordinatorResponse(error_code=code, error_message=None, node_id=-1, port=-1)
+    return FindCoordinatorResponse(coordinators=[_refused(key, code) for key in request.coordinator_keys])
 
 
 def _refused(key: str, code: ErrorCode) -> Coordinator:

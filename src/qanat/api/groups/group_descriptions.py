@@ -7,14 +7,16 @@ caller may see of them and how an unknown one is answered is the same.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from qanat.api.allowed_operations import ON_GROUPS
-from qanat.api.authorization import AccessCheck, Granted, Verdict, split_allowed
 from qanat.api.request_context import RequestContext
 from qanat.groups.replies import ConsumerDescribeReply, NamedPartitions, ShareDescribeReply
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authorization import Operation
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 
 class _Described(Protocol):
@@ -88,7 +90,7 @@ def authorize_descriptions(
     A description shows which topics the members read. Where the caller may not describe one of them, the group is
     refused.
     """
-    allowed, denied = split_allowed(group_ids, lambda group: access.may_group(Operation.DESCRIBE, group))
+    allowed, denied = access.split(group_ids, lambda group: access.may_group(Operation.DESCRIBE, group))
 
     def show(group: Described) -> Described:
         topics = dict.fromkeys(topics_of(group)) if topics_of is not None else ()
@@ -105,4 +107,4 @@ def authorize_descriptions(
         response.groups += [row(ErrorCode.GROUP_AUTHORIZATION_FAILED, None, group) for group in denied]
         return response
 
-    return allowed, Granted(complete)
+    return allowed, access.grant(complete)

@@ -5,12 +5,16 @@ v1   throttle time    v3   static members    v4   flexible
 
 from __future__ import annotations
 
-from qanat.api.authorization import AccessCheck, Verdict
+from typing import TYPE_CHECKING
+
 from qanat.api.groups.authorization import reads_group
 from qanat.api.request_context import RequestContext
 from qanat.groups.replies import HeartbeatReply
 from qanat.groups.requests import Heartbeat
 from qanat.wire.kafka.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 
 def authorize(request: HeartbeatRequest, access: AccessCheck) -> Verdict:

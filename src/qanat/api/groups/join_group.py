@@ -7,13 +7,16 @@ v6   flexible    v7   protocol type    v8   reason    v9   the leader may have t
 from __future__ import annotations
 
 import uuid
+from typing import TYPE_CHECKING
 
-from qanat.api.authorization import AccessCheck, Verdict
 from qanat.api.groups.authorization import reads_group
 from qanat.api.request_context import RequestContext
 from qanat.groups.replies import JoinReply
 from qanat.groups.requests import JoinGroup, Protocol
 from qanat.wire.kafka.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 _MEMBER_ID_FROM = 4
 _PROTOCOL_TYPE_FROM = 7

@@ -8,14 +8,17 @@ Up to version 2 there is one member, and its error is the answer's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from qanat.api.authorization import AccessCheck, Verdict
 from qanat.api.groups.authorization import reads_group
 from qanat.api.request_context import RequestContext
 from qanat.groups.replies import LeaveReply
 from qanat.groups.requests import LeaveGroup, LeavingMember
 from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 _MANY_FROM = 3
 

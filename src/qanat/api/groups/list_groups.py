@@ -5,7 +5,8 @@ v1   throttle time    v3   flexible    v4   filter by state, and the state in th
 
 from __future__ import annotations
 
-from qanat.api.authorization import GRANTED, AccessCheck, Granted, Verdict
+from typing import TYPE_CHECKING
+
 from qanat.api.request_context import RequestContext
 from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.groups.classic.states import GroupState
@@ -18,19 +19,22 @@ from qanat.groups.share.view import TYPE as SHARE
 from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 _NAMES = {name.lower() for name in (*GroupState, *ConsumerGroupState, CLASSIC, TYPE, SHARE)}
 
 
 def authorize(request: ListGroupsRequest, access: AccessCheck) -> Verdict:
     """DESCRIBE on the cluster shows all groups; other callers see the groups that they may DESCRIBE."""
     if access.may_cluster(Operation.DESCRIBE):
-        return GRANTED
+        return access.grant()
 
     def complete(response: ListGroupsResponse) -> ListGroupsResponse:
         response.groups = [one for one in response.groups if access.may_group(Operation.DESCRIBE, one.group_id)]
         return response
 
-    return Granted(complete)
+    return access.grant(complete)
 
 
 def handle(request: ListGroupsRequest, context: RequestContext) -> object:

@@ -10,8 +10,8 @@ meanwhile (Kafka refuses a request that does not fit one batch of its log).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from qanat.api.authorization import AccessCheck, Verdict
 from qanat.api.groups.authorization import commits_offsets
 from qanat.api.groups.offset_rows import offsets_of
 from qanat.api.request_context import RequestContext
@@ -27,6 +27,9 @@ from qanat.wire.kafka.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 _NOT_FOUND_FROM = 9
 _EPOCHS_FROM = 9

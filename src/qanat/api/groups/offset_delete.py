@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from qanat.api.authorization import AccessCheck, Denied, Verdict, grant_without, split_allowed
+from typing import TYPE_CHECKING
+
 from qanat.api.request_context import RequestContext
 from qanat.broker.coordinators.group_coordinator import Answer
 from qanat.groups.replies import DeleteOffsetsReply
@@ -18,13 +19,16 @@ from qanat.wire.kafka.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 
 def authorize(request: OffsetDeleteRequest, access: AccessCheck) -> Verdict:
     """DELETE on the group, READ on each topic."""
     if not access.may_group(Operation.DELETE, request.group_id):
-        return Denied(OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    request.topics, denied = split_allowed(request.topics, lambda topic: access.may_topic(Operation.READ, topic.name))
-    return grant_without(denied, lambda response: response.topics, _denied, unless_error=True)
+        return access.deny(OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    request.topics, denied = access.split(request.topics, lambda topic: access.may_topic(Operation.READ, topic.name))
+    return access.grant_without(denied, lambda response: response.topics, _denied, unless_error=True)
 
 
 def _denied(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:

@@ -10,10 +10,10 @@ Version 1 has no place for an error of the whole answer: every partition carries
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from qanat.api.authorization import AccessCheck, Denied, Granted, Verdict, split_allowed
 from qanat.api.request_context import RequestContext
 from qanat.broker.runtime.cooperative_yield import FEW_ROWS
 from qanat.groups.replies import FetchedOffset, FetchReply
@@ -34,6 +34,9 @@ from qanat.wire.kafka.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 _ERROR_FROM = 2
 _DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -50,10 +53,10 @@ def authorize(request: OffsetFetchRequest, access: AccessCheck) -> Verdict:
 def _authorize_one(request: OffsetFetchRequest, access: AccessCheck) -> Verdict:
     if not access.may_group(Operation.DESCRIBE, request.group_id):
         topics = [_denied(topic, _DENIED) for topic in request.topics or ()] if access.version < _ERROR_FROM else []
-        return Denied(OffsetFetchResponse(topics=topics, error_code=_DENIED))
+        return access.deny(OffsetFetchResponse(topics=topics, error_code=_DENIED))
     is_all, denied = request.topics is None, list[OffsetFetchRequestTopic]()
     if request.topics is not None:
-        request.topics, denied = split_allowed(
+        request.topics, denied = access.split(
             request.topics, lambda topic: access.may_topic(Operation.DESCRIBE, topic.name)
         )
 
@@ -63,7 +66,7 @@ def _authorize_one(request: OffsetFetchRequest, access: AccessCheck) -> Verdict:
         response.topics += [_denied(topic, _TOPIC_DENIED) for topic in denied]
         return response
 
-    return Granted(complete)
+    return access.grant(complete)
 
 
 def _denied(topic: OffsetFetchRequestTopic, code: ErrorCode) -> OffsetFetchResponseTopic:
@@ -72,13 +75,13 @@ def _denied(topic: OffsetFetchRequestTopic, code: ErrorCode) -> OffsetFetchRespo
 
 
 def _authorize_many(request: OffsetFetchRequest, access: AccessCheck) -> Verdict:
-    request.groups, hidden = split_allowed(
+    request.groups, hidden = access.split(
         request.groups, lambda group: access.may_group(Operation.DESCRIBE, group.group_id)
     )
     denied: dict[str, list[OffsetFetchRequestTopics]] = {}
     for group in request.groups:
         if group.topics is not None:
-            group.topics, denied[group.group_id] = split_allowed(
+            group.topics, denied[group.group_id] = access.split(
                 group.topics, lambda topic: access.may_topic(Operation.DESCRIBE, topic.name)
             )
 
@@ -92,7 +95,7 @@ def _authorize_many(request: OffsetFetchRequest, access: AccessCheck) -> Verdict
         response.groups += [OffsetFetchResponseGroup(group.group_id, [], _DENIED) for group in hidden]
         return response
 
-    return Granted(complete)
+    return access.grant(complete)
 
 
 def _denied_of_many(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:

@@ -5,12 +5,16 @@ v1   throttle time    v3   static members    v4   flexible    v5   protocol type
 
 from __future__ import annotations
 
-from qanat.api.authorization import AccessCheck, Verdict
+from typing import TYPE_CHECKING
+
 from qanat.api.groups.authorization import reads_group
 from qanat.api.request_context import RequestContext
 from qanat.groups.replies import SyncReply
 from qanat.groups.requests import SyncGroup
 from qanat.wire.kafka.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 
 def authorize(request: SyncGroupRequest, access: AccessCheck) -> Verdict:

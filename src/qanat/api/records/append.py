@@ -1,8 +1,8 @@
 """Appends of clients' batches to partitions that this broker leads: what Kafka's Produce and HTTP share.
 
-Both ask here whether a caller may write to a topic, which partition takes its batch and whether enough replicas are in
-sync; both append by `Partition.append_now` or `append`, which admit the batch (`log.admission`). HTTP does not make a
-Produce request of what it appends itself: see docs/decisions/0013-http-appends.md.
+The same checks hold for both: whether the caller may write to the topic, which partition takes the batch, whether
+enough replicas are in sync. Both append by `Partition.append_now` or `append`, which admit the batch (`log.admission`).
+HTTP makes no Produce request of records that it appends itself: docs/decisions/0013-http-appends.md.
 """
 
 from __future__ import annotations
@@ -28,18 +28,13 @@ def may_append(access: AccessCheck, name: str | None, topic_id: bytes = ZERO_UUI
     return access.may_topic_or_id(Operation.WRITE, name, topic_id)
 
 
-def lacks_replicas(partition: Partition, acks: int) -> bool:
-    """Whether too few replicas are in sync for these acks."""
-    return acks == ALL and partition.lacks_replicas
-
-
 def find_writable(broker: Broker, topic: str, number: int, acks: int) -> Partition | None:
     """The partition that takes a client's batch at once; None where a Produce request must find the error.
 
     This broker leads it, clients may write to it, and enough replicas are in sync.
     """
     found = broker.local_replicas.writable.get((topic, number))
-    return None if found is None or lacks_replicas(found, acks) else found
+    return None if found is None or (acks == ALL and found.lacks_replicas) else found
 
 
 async def append(partition: Partition, batch: Buffer) -> Written:

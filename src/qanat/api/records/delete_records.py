@@ -9,8 +9,9 @@ compacted refuses, as in Kafka.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from qanat.api.admin_tasks import run_to_end
-from qanat.api.authorization import AccessCheck, Verdict, grant_without, split_allowed
 from qanat.api.request_context import RequestContext
 from qanat.broker.replicas.partition import Partition
 from qanat.model.error_codes import ErrorCode
@@ -24,6 +25,9 @@ from qanat.wire.kafka.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 _HIGH_WATERMARK = -1
 _NO_OFFSET = -1
 
@@ -32,8 +36,8 @@ Moved = tuple[Partition, DeleteRecordsPartitionResult]
 
 def authorize(request: DeleteRecordsRequest, access: AccessCheck) -> Verdict:
     """DELETE on each topic."""
-    request.topics, denied = split_allowed(request.topics, lambda topic: access.may_topic(Operation.DELETE, topic.name))
-    return grant_without(denied, lambda response: response.topics, _denied)
+    request.topics, denied = access.split(request.topics, lambda topic: access.may_topic(Operation.DELETE, topic.name))
+    return access.grant_without(denied, lambda response: response.topics, _denied)
 
 
 def _denied(topic: DeleteRecordsTopic) -> DeleteRecordsTopicResult:

@@ -5,8 +5,9 @@ v0   the only one
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from qanat.api.admin_tasks import yielding
-from qanat.api.authorization import AccessCheck, Verdict, grant_without, split_allowed
 from qanat.api.request_context import RequestContext
 from qanat.broker.replicas.partition import Partition
 from qanat.log.producers import ProducerState as KnownProducer
@@ -21,11 +22,14 @@ from qanat.wire.kafka.messages.describe_producers import (
     TopicResponse,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 
 def authorize(request: DescribeProducersRequest, access: AccessCheck) -> Verdict:
     """READ on each topic."""
-    request.topics, denied = split_allowed(request.topics, lambda topic: access.may_topic(Operation.READ, topic.name))
-    return grant_without(denied, lambda response: response.topics, _denied)
+    request.topics, denied = access.split(request.topics, lambda topic: access.may_topic(Operation.READ, topic.name))
+    return access.grant_without(denied, lambda response: response.topics, _denied)
 
 
 def _denied(topic: TopicRequest) -> TopicResponse:

@@ -14,8 +14,8 @@ any listener but the inter-broker one.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from qanat.api.authorization import AccessCheck, Verdict, grant_without, split_allowed
 from qanat.api.records.leader_hints import NOT_LEADER_ERRORS, current_leader
 from qanat.api.records.parked_fetch import ParkedFetch
 from qanat.api.request_context import RequestContext
@@ -45,6 +45,9 @@ from qanat.wire.kafka.messages.fetch import (
     PartitionData,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 _READ_COMMITTED = 1
 _TOPIC_IDS_FROM = 13
 _FOLLOWERS_FROM = 11
@@ -54,12 +57,12 @@ def authorize(request: FetchRequest, access: AccessCheck) -> Verdict:
     """READ on each topic. There are no sessions: the rule would have to check a session's topics with every fetch."""
     if request.session_id == 0:
         request.session_epoch = FINAL_EPOCH
-    request.topics, denied = split_allowed(
+    request.topics, denied = access.split(
         request.topics, lambda topic: access.may_topic_or_id(Operation.READ, topic.topic, topic.topic_id)
     )
     if denied:
         request.max_wait_ms = 0
-    return grant_without(denied, lambda response: response.responses, _denied)
+    return access.grant_without(denied, lambda response: response.responses, _denied)
 
 
 def _denied(topic: FetchTopic) -> FetchableTopicResponse:

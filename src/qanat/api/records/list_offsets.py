@@ -9,8 +9,8 @@ There is no tiered storage: -4 is the log start offset and -5 is answered with "
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
-from qanat.api.authorization import AccessCheck, Verdict, grant_without, split_allowed
 from qanat.api.request_context import RequestContext
 from qanat.broker.replicas.fetch import leader_epoch_error
 from qanat.broker.replicas.partition import Partition
@@ -28,6 +28,9 @@ from qanat.wire.kafka.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 _READ_COMMITTED = 1
 _SINCE = {NEWEST: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
@@ -35,10 +38,10 @@ _SINCE = {NEWEST: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 
 def authorize(request: ListOffsetsRequest, access: AccessCheck) -> Verdict:
     """DESCRIBE on each topic."""
-    request.topics, denied = split_allowed(
+    request.topics, denied = access.split(
         request.topics, lambda topic: access.may_topic(Operation.DESCRIBE, topic.name)
     )
-    return grant_without(denied, lambda response: response.topics, _denied)
+    return access.grant_without(denied, lambda response: response.topics, _denied)
 
 
 def _denied(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:

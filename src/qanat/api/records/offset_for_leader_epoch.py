@@ -5,7 +5,8 @@ v2   the client's own epoch    v3   replica id    v4   flexible
 
 from __future__ import annotations
 
-from qanat.api.authorization import AccessCheck, Verdict, grant_without, split_allowed
+from typing import TYPE_CHECKING
+
 from qanat.api.request_context import RequestContext
 from qanat.broker.replicas.fetch import leader_epoch_error
 from qanat.broker.replicas.partition import Partition
@@ -21,13 +22,16 @@ from qanat.wire.kafka.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 
 def authorize(request: OffsetForLeaderEpochRequest, access: AccessCheck) -> Verdict:
     """DESCRIBE on each topic."""
-    request.topics, denied = split_allowed(
+    request.topics, denied = access.split(
         request.topics, lambda topic: access.may_topic(Operation.DESCRIBE, topic.topic)
     )
-    return grant_without(denied, lambda response: response.topics, _denied)
+    return access.grant_without(denied, lambda response: response.topics, _denied)
 
 
 def _denied(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:

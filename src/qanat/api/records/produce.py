@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING
 
-from qanat.api.authorization import GRANTED, AccessCheck, Granted, Verdict, split_allowed
-from qanat.api.records.append import ALL, LEADER, NONE, lacks_replicas, may_append
+from qanat.api.records.append import ALL, LEADER, NONE, may_append
 from qanat.api.records.leader_hints import add_leader_hints
 from qanat.api.records.transactional_produce import FirstWrites, first_writes, verify_transaction
 from qanat.api.request_context import RequestContext
@@ -41,6 +41,9 @@ from qanat.wire.kafka.messages.produce import (
     TopicProduceResponse,
 )
 from qanat.wire.staged import is_staged, read_staged
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 _ZSTD_FROM = 7
 _LEADERS_FROM = 10
@@ -89,7 +92,7 @@ class Produce:
                     result.error_code = found
                 elif not data.records:
                     _refuse(result, ErrorCode.INVALID_RECORD, "a produce request needs exactly one batch per partition")
-                elif lacks_replicas(found, acks):
+                elif acks == ALL and found.lacks_replicas:
                     _refuse(result, ErrorCode.NOT_ENOUGH_REPLICAS, _too_few(found))
                 else:
                     parts.append((found, data.records, result))
@@ -218,11 +221,11 @@ def authorize(request: ProduceRequest, access: AccessCheck) -> Verdict:
     """WRITE on each topic; a transactional producer needs WRITE on its transactional id as well."""
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     transactional_id = request.transactional_id
-    allowed, denied = split_allowed(request.topic_data, lambda topic: may_append(access, topic.name, topic.topic_id))
+    allowed, denied = access.split(request.topic_data, lambda topic: may_append(access, topic.name, topic.topic_id))
     if transactional_id is not None and not access.may_transactional_id(Operation.WRITE, transactional_id):
         allowed, denied, code = [], request.topic_data, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if not denied:
-        return GRANTED
+        return access.grant()
     request.topic_data = allowed
 
     def complete(response: ProduceResponse | None) -> ProduceResponse | None:
@@ -234,7 +237,7 @@ def authorize(request: ProduceRequest, access: AccessCheck) -> Verdict:
             response.responses.append(TopicProduceResponse(topic.name, topic.topic_id, rows))
         return response
 
-    return Granted(complete)
+    return access.grant(complete)
 
 
 def handle(request: ProduceRequest, context: RequestContext) -> object:

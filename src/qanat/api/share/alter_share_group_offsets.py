@@ -9,7 +9,8 @@ Deviation: an offset outside the log is refused. Kafka 4.1.0 answers without row
 
 from __future__ import annotations
 
-from qanat.api.authorization import AccessCheck, Denied, Verdict, grant_without, split_allowed
+from typing import TYPE_CHECKING
+
 from qanat.api.request_context import RequestContext
 from qanat.api.share.offset_errors import group_error, message_of
 from qanat.broker.share.administration import Moved
@@ -24,15 +25,18 @@ from qanat.wire.kafka.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponseTopic,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 
 def authorize(request: AlterShareGroupOffsetsRequest, access: AccessCheck) -> Verdict:
     """READ on the group and on each topic."""
     if not access.may_group(Operation.READ, request.group_id):
-        return Denied(AlterShareGroupOffsetsResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    request.topics, denied = split_allowed(
+        return access.deny(AlterShareGroupOffsetsResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    request.topics, denied = access.split(
         request.topics, lambda topic: access.may_topic(Operation.READ, topic.topic_name)
     )
-    return grant_without(denied, lambda response: response.responses, _denied, unless_error=True)
+    return access.grant_without(denied, lambda response: response.responses, _denied, unless_error=True)
 
 
 def _denied(topic: AlterShareGroupOffsetsRequestTopic) -> AlterShareGroupOffsetsResponseTopic:

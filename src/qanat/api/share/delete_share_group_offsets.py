@@ -5,7 +5,8 @@ v0   the only one
 
 from __future__ import annotations
 
-from qanat.api.authorization import AccessCheck, Denied, Verdict, grant_without, split_allowed
+from typing import TYPE_CHECKING
+
 from qanat.api.request_context import RequestContext
 from qanat.api.share.offset_errors import group_error, message_of
 from qanat.model.error_codes import ErrorCode
@@ -17,15 +18,18 @@ from qanat.wire.kafka.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsResponseTopic,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 
 def authorize(request: DeleteShareGroupOffsetsRequest, access: AccessCheck) -> Verdict:
     """DELETE on the group, READ on each topic."""
     if not access.may_group(Operation.DELETE, request.group_id):
-        return Denied(DeleteShareGroupOffsetsResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    request.topics, denied = split_allowed(
+        return access.deny(DeleteShareGroupOffsetsResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    request.topics, denied = access.split(
         request.topics, lambda topic: access.may_topic(Operation.READ, topic.topic_name)
     )
-    return grant_without(denied, lambda response: response.responses, _denied, unless_error=True)
+    return access.grant_without(denied, lambda response: response.responses, _denied, unless_error=True)
 
 
 def _denied(topic: DeleteShareGroupOffsetsRequestTopic) -> DeleteShareGroupOffsetsResponseTopic:

@@ -8,7 +8,8 @@ the start offset -1.
 
 from __future__ import annotations
 
-from qanat.api.authorization import AccessCheck, Granted, Verdict, split_allowed
+from typing import TYPE_CHECKING
+
 from qanat.api.request_context import RequestContext
 from qanat.broker.share.administration import ShareProgress
 from qanat.model.error_codes import ErrorCode
@@ -24,16 +25,19 @@ from qanat.wire.kafka.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponseTopic,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 
 def authorize(request: DescribeShareGroupOffsetsRequest, access: AccessCheck) -> Verdict:
     """DESCRIBE on each group and on each topic; of all topics, only those are shown."""
-    request.groups, denied = split_allowed(
+    request.groups, denied = access.split(
         request.groups, lambda group: access.may_group(Operation.DESCRIBE, group.group_id)
     )
     hidden: dict[str, list[DescribeShareGroupOffsetsRequestTopic]] = {}
     for group in request.groups:
         if group.topics is not None:
-            group.topics, hidden[group.group_id] = split_allowed(
+            group.topics, hidden[group.group_id] = access.split(
                 group.topics, lambda topic: access.may_topic(Operation.DESCRIBE, topic.topic_name)
             )
 
@@ -45,7 +49,7 @@ def authorize(request: DescribeShareGroupOffsetsRequest, access: AccessCheck) ->
         response.groups += [DescribeShareGroupOffsetsResponseGroup(group.group_id, [], code) for group in denied]
         return response
 
-    return Granted(complete)
+    return access.grant(complete)
 
 
 def _denied(topic: DescribeShareGroupOffsetsRequestTopic) -> DescribeShareGroupOffsetsResponseTopic:

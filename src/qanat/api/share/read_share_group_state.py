@@ -7,7 +7,8 @@ The leader of the partition sends it to the coordinator that stores the state. W
 
 from __future__ import annotations
 
-from qanat.api.authorization import AccessCheck, Verdict
+from typing import TYPE_CHECKING
+
 from qanat.api.request_context import RequestContext
 from qanat.api.share.state_rows import authorize_state
 from qanat.groups.share.state_records import ShareKey
@@ -20,6 +21,9 @@ from qanat.wire.kafka.messages.read_share_group_state import (
     ReadStateResult,
     StateBatch,
 )
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 
 def authorize(request: ReadShareGroupStateRequest, access: AccessCheck) -> Verdict:

@@ -8,7 +8,8 @@ Answered when durable. The last request of a session releases the records that t
 
 from __future__ import annotations
 
-from qanat.api.authorization import AccessCheck, Denied, Verdict, grant_without, split_allowed
+from typing import TYPE_CHECKING
+
 from qanat.api.request_context import RequestContext
 from qanat.api.share.acknowledgements import (
     acknowledge,
@@ -28,15 +29,18 @@ from qanat.wire.kafka.messages.share_acknowledge import (
     ShareAcknowledgeTopicResponse,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 
 def authorize(request: ShareAcknowledgeRequest, access: AccessCheck) -> Verdict:
     """READ on the group and on each topic."""
     if not access.may_group(Operation.READ, request.group_id or ""):
-        return Denied(ShareAcknowledgeResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    request.topics, denied = split_allowed(
+        return access.deny(ShareAcknowledgeResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    request.topics, denied = access.split(
         request.topics, lambda topic: access.may_topic_or_id(Operation.READ, None, bytes(topic.topic_id))
     )
-    return grant_without(denied, lambda response: response.responses, _denied)
+    return access.grant_without(denied, lambda response: response.responses, _denied)
 
 
 def _denied(topic: AcknowledgeTopic) -> ShareAcknowledgeTopicResponse:

@@ -9,7 +9,8 @@ The broker leaves out markers and, with `share.isolation.level=read_committed`, 
 
 from __future__ import annotations
 
-from qanat.api.authorization import AccessCheck, Denied, Verdict, grant_without, split_allowed
+from typing import TYPE_CHECKING
+
 from qanat.api.request_context import RequestContext
 from qanat.api.share.acknowledgements import (
     Outcomes,
@@ -36,6 +37,9 @@ from qanat.wire.kafka.messages.share_fetch import (
     ShareFetchResponse,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 _RECORD_LIMIT = 1
 """The acquire mode that never acquires more records than requested."""
 
@@ -43,13 +47,13 @@ _RECORD_LIMIT = 1
 def authorize(request: ShareFetchRequest, access: AccessCheck) -> Verdict:
     """READ on the group and on each topic. A denied topic never enters a session, so a session needs no check."""
     if not access.may_group(Operation.READ, request.group_id or ""):
-        return Denied(ShareFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    request.topics, denied = split_allowed(
+        return access.deny(ShareFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    request.topics, denied = access.split(
         request.topics, lambda topic: access.may_topic_or_id(Operation.READ, None, bytes(topic.topic_id))
     )
     if denied:
         request.max_wait_ms = 0
-    return grant_without(denied, lambda response: response.responses, _denied)
+    return access.grant_without(denied, lambda response: response.responses, _denied)
 
 
 def _denied(topic: FetchTopic) -> ShareFetchableTopicResponse:

@@ -6,8 +6,8 @@ v1   the first that Kafka supports
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from qanat.api.authorization import AccessCheck, Verdict
 from qanat.api.groups.group_descriptions import assignment_rows, authorize_descriptions, describe_each, described
 from qanat.api.request_context import RequestContext
 from qanat.groups.replies import DescribedShareMember, ShareDescribeReply
@@ -21,6 +21,9 @@ from qanat.wire.kafka.messages.share_group_describe import (
     ShareGroupDescribeResponse,
     TopicPartitions,
 )
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 
 def authorize(request: ShareGroupDescribeRequest, access: AccessCheck) -> Verdict:

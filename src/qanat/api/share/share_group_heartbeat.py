@@ -8,7 +8,8 @@ may join again at once.
 
 from __future__ import annotations
 
-from qanat.api.authorization import AccessCheck, Verdict
+from typing import TYPE_CHECKING
+
 from qanat.api.groups.assigned_partitions import rows_by_topic
 from qanat.api.groups.authorization import joins_group
 from qanat.api.request_context import RequestContext
@@ -20,6 +21,9 @@ from qanat.wire.kafka.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
     TopicPartitions,
 )
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 
 def authorize(request: ShareGroupHeartbeatRequest, access: AccessCheck) -> Verdict:

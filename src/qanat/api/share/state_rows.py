@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from qanat.api.authorization import GRANTED, AccessCheck, Denied, Verdict
 from qanat.api.request_context import RequestContext
 from qanat.groups.share.state_shard import StateRequest
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authorization import Operation
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 
 class _Row(Protocol):
@@ -37,9 +39,9 @@ def authorize_state(
 ) -> Verdict:
     """CLUSTER_ACTION on the cluster, or every row is refused."""
     if access.may_cluster(Operation.CLUSTER_ACTION):
-        return GRANTED
+        return access.grant()
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    return Denied(
+    return access.deny(
         response(
             [topic_row(topic.topic_id, [row(one.partition, code) for one in topic.partitions]) for topic in topics]
         )

@@ -8,7 +8,8 @@ fenced.
 
 from __future__ import annotations
 
-from qanat.api.authorization import AccessCheck, Verdict
+from typing import TYPE_CHECKING
+
 from qanat.api.request_context import RequestContext
 from qanat.api.share.state_rows import authorize_state, store_each
 from qanat.groups.share.record_states import StateBatch
@@ -21,6 +22,9 @@ from qanat.wire.kafka.messages.write_share_group_state import (
     WriteShareGroupStateResponse,
     WriteStateResult,
 )
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 
 def authorize(request: WriteShareGroupStateRequest, access: AccessCheck) -> Verdict:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from qanat.api.authorization import AccessCheck
+from typing import TYPE_CHECKING
+
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authorization import Operation
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck
 
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 DENIED_MESSAGE = "Authorization failed."

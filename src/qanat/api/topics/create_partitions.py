@@ -7,8 +7,9 @@ Deviation: internal topics cannot grow (Kafka adds partitions, and groups no lon
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from qanat.api.admin_tasks import DUPLICATE, INTERNAL, TIMED_OUT, attempt, duplicates_of, run_to_end
-from qanat.api.authorization import AccessCheck, Verdict, grant_without, split_allowed
 from qanat.api.request_context import RequestContext
 from qanat.api.topics.authorization import DENIED, DENIED_MESSAGE
 from qanat.cluster.image import MetadataImage
@@ -22,11 +23,14 @@ from qanat.wire.kafka.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 
 def authorize(request: CreatePartitionsRequest, access: AccessCheck) -> Verdict:
     """ALTER on each topic."""
-    request.topics, denied = split_allowed(request.topics, lambda topic: access.may_topic(Operation.ALTER, topic.name))
-    return grant_without(denied, lambda response: response.results, _denied)
+    request.topics, denied = access.split(request.topics, lambda topic: access.may_topic(Operation.ALTER, topic.name))
+    return access.grant_without(denied, lambda response: response.results, _denied)
 
 
 def _denied(topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:

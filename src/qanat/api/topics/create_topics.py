@@ -10,6 +10,8 @@ is decided. A replication factor above the number of brokers is refused with adv
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from qanat.api.admin_tasks import (
     CLUSTER_METADATA,
     DUPLICATE,
@@ -18,7 +20,6 @@ from qanat.api.admin_tasks import (
     duplicates_of,
     run_to_end,
 )
-from qanat.api.authorization import AccessCheck, Granted, Verdict, split_allowed
 from qanat.api.request_context import RequestContext
 from qanat.api.topics.authorization import DENIED, DENIED_MESSAGE, may_create
 from qanat.broker.settings.effective_settings import Layers, layers_of, topic_entries
@@ -35,13 +36,16 @@ from qanat.wire.kafka.messages.create_topics import (
     CreateTopicsResponse,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 _TOO_MANY = Rejection(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 _METADATA = Rejection(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {CLUSTER_METADATA} is prohibited.")
 
 
 def authorize(request: CreateTopicsRequest, access: AccessCheck) -> Verdict:
     """CREATE on the cluster or on each topic; the settings of a new topic need DESCRIBE_CONFIGS on it."""
-    request.topics, denied = split_allowed(request.topics, lambda topic: may_create(topic.name, access))
+    request.topics, denied = access.split(request.topics, lambda topic: may_create(topic.name, access))
 
     def complete(response: CreateTopicsResponse) -> CreateTopicsResponse:
         for topic in response.topics:
@@ -55,7 +59,7 @@ def authorize(request: CreateTopicsRequest, access: AccessCheck) -> Verdict:
         ]
         return response
 
-    return Granted(complete)
+    return access.grant(complete)
 
 
 async def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:

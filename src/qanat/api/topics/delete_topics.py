@@ -10,9 +10,9 @@ Deviation: internal topics are not deleted (Kafka deletes them, and groups lose 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from qanat.api.admin_tasks import DUPLICATE, INTERNAL, TIMED_OUT, attempt, run_to_end
-from qanat.api.authorization import AccessCheck, Verdict, grant_without, split_allowed
 from qanat.api.request_context import RequestContext
 from qanat.api.topics.authorization import DENIED, DENIED_MESSAGE
 from qanat.cluster.image import MetadataImage
@@ -28,6 +28,9 @@ from qanat.wire.kafka.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 _DISABLED_FROM = 3
 _TOPICS_FROM = 6
@@ -54,14 +57,14 @@ class _Deletion:
 
 def authorize(request: DeleteTopicsRequest, access: AccessCheck) -> Verdict:
     """DELETE on each topic. A refusal names a topic as the request did: an id does not reveal its name."""
-    request.topic_names, denied_names = split_allowed(
+    request.topic_names, denied_names = access.split(
         request.topic_names, lambda name: access.may_topic(Operation.DELETE, name)
     )
-    request.topics, denied = split_allowed(
+    request.topics, denied = access.split(
         request.topics, lambda topic: access.may_topic_or_id(Operation.DELETE, topic.name, topic.topic_id)
     )
     everything = [DeleteTopicState(name) for name in denied_names] + denied
-    return grant_without(everything, lambda response: response.responses, _denied)
+    return access.grant_without(everything, lambda response: response.responses, _denied)
 
 
 def _denied(topic: DeleteTopicState) -> DeletableTopicResult:

@@ -7,8 +7,9 @@ No names mean all topics. They come in the order of their names, whatever the re
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from qanat.api.allowed_operations import ON_TOPICS
-from qanat.api.authorization import AccessCheck, Granted, Verdict, split_allowed
 from qanat.api.request_context import RequestContext
 from qanat.api.topics.metadata import leader_and_offline
 from qanat.broker.broker import Broker
@@ -25,6 +26,9 @@ from qanat.wire.kafka.messages.describe_topic_partitions import (
     TopicRequest,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 PAGE_PARTITIONS_MAX = 2000
 """Partitions in one answer, whatever the client allows: Kafka's `max.request.partition.size.limit`."""
 
@@ -36,7 +40,7 @@ def authorize(request: DescribeTopicPartitionsRequest, access: AccessCheck) -> V
         names = [TopicRequest(name) for name in access.broker.metadata.image.topics]
         request.topics = [one for one in names if access.may_topic(Operation.DESCRIBE, one.name)]
     else:
-        request.topics, denied = split_allowed(
+        request.topics, denied = access.split(
             request.topics, lambda topic: access.may_topic(Operation.DESCRIBE, topic.name)
         )
     is_nothing = not request.topics
@@ -54,7 +58,7 @@ def authorize(request: DescribeTopicPartitionsRequest, access: AccessCheck) -> V
         ]
         return response
 
-    return Granted(complete)
+    return access.grant(complete)
 
 
 async def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> DescribeTopicPartitionsResponse:

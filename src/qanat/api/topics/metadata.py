@@ -8,8 +8,9 @@ v9   flexible    v10  topic ids    v11  no operations of the cluster any more   
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from qanat.api.allowed_operations import ON_CLUSTER, ON_TOPICS
-from qanat.api.authorization import AccessCheck, Granted, Verdict, split_allowed
 from qanat.api.request_context import RequestContext
 from qanat.api.topics.authorization import may_create
 from qanat.broker.broker import Broker
@@ -30,6 +31,9 @@ from qanat.wire.kafka.messages.metadata import (
     MetadataResponseTopic,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 _IDS_FROM = 12
 
 
@@ -39,7 +43,7 @@ def authorize(request: MetadataRequest, access: AccessCheck) -> Verdict:
     allowed: list[MetadataRequestTopic] = []
     denied: list[MetadataRequestTopic] = []
     if not is_all:
-        allowed, denied = split_allowed(request.topics or (), lambda topic: _may_see(topic, access))
+        allowed, denied = access.split(request.topics or (), lambda topic: _may_see(topic, access))
         # In version 0 alone an empty list means all topics; there, an impossible name stands for none.
         request.topics = allowed or ([MetadataRequestTopic(name="")] if access.version == 0 else [])
 
@@ -57,7 +61,7 @@ def authorize(request: MetadataRequest, access: AccessCheck) -> Verdict:
             response.cluster_authorized_operations = access.cluster_operations()
         return response
 
-    return Granted(complete)
+    return access.grant(complete)
 
 
 def _may_see(topic: MetadataRequestTopic, access: AccessCheck) -> bool:

@@ -7,7 +7,8 @@ It adds the group's partition of `__consumer_offsets`. Clients of transaction ve
 
 from __future__ import annotations
 
-from qanat.api.authorization import GRANTED, AccessCheck, Denied, Verdict
+from typing import TYPE_CHECKING
+
 from qanat.api.request_context import RequestContext
 from qanat.api.transactions.transaction_errors import fenced_as
 from qanat.cluster.topic_names import OFFSETS_TOPIC
@@ -18,16 +19,19 @@ from qanat.transactions.replies import AddReply
 from qanat.transactions.requests import AddPartitions
 from qanat.wire.kafka.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 _FENCED_FROM = 2
 
 
 def authorize(request: AddOffsetsToTxnRequest, access: AccessCheck) -> Verdict:
     """WRITE on the transactional id, READ on the group."""
     if not access.may_transactional_id(Operation.WRITE, request.transactional_id):
-        return Denied(AddOffsetsToTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        return access.deny(AddOffsetsToTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     if not access.may_group(Operation.READ, request.group_id):
-        return Denied(AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    return GRANTED
+        return access.deny(AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    return access.grant()
 
 
 def handle(request: AddOffsetsToTxnRequest, context: RequestContext) -> object:

@@ -8,7 +8,8 @@ One unknown partition keeps the others out: they are answered with OPERATION_NOT
 
 from __future__ import annotations
 
-from qanat.api.authorization import GRANTED, AccessCheck, Denied, Verdict, split_allowed
+from typing import TYPE_CHECKING
+
 from qanat.api.request_context import RequestContext
 from qanat.api.transactions.transaction_errors import fenced_as
 from qanat.model.error_codes import ErrorCode
@@ -27,6 +28,9 @@ from qanat.wire.kafka.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 _FENCED_FROM, _MANY_FROM = 2, 4
 
 
@@ -37,31 +41,29 @@ def authorize(request: AddPartitionsToTxnRequest, access: AccessCheck) -> Verdic
     """
     if access.version >= _MANY_FROM:
         if access.may_cluster(Operation.CLUSTER_ACTION):
-            return GRANTED
-        return Denied(AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+            return access.grant()
+        return access.deny(AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     topics = request.v3_and_below_topics
     if not access.may_transactional_id(Operation.WRITE, request.v3_and_below_transactional_id):
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        return _denied(topics, dict.fromkeys((topic.name for topic in topics), code))
-    _, denied = split_allowed(topics, lambda topic: access.may_topic(Operation.WRITE, topic.name))
+        return access.deny(_denied(topics, dict.fromkeys((topic.name for topic in topics), code)))
+    _, denied = access.split(topics, lambda topic: access.may_topic(Operation.WRITE, topic.name))
     if not denied:
-        return GRANTED
+        return access.grant()
     codes = dict.fromkeys((topic.name for topic in topics), ErrorCode.OPERATION_NOT_ATTEMPTED)
     codes |= dict.fromkeys((topic.name for topic in denied), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    return _denied(topics, codes)
+    return access.deny(_denied(topics, codes))
 
 
-def _denied(topics: list[AddPartitionsToTxnTopic], codes: dict[str, ErrorCode]) -> Denied:
-    return Denied(
-        AddPartitionsToTxnResponse(
-            results_by_topic_v3_and_below=[
-                AddPartitionsToTxnTopicResult(
-                    topic.name,
-                    [AddPartitionsToTxnPartitionResult(number, codes[topic.name]) for number in topic.partitions],
-                )
-                for topic in topics
-            ]
-        )
+def _denied(topics: list[AddPartitionsToTxnTopic], codes: dict[str, ErrorCode]) -> AddPartitionsToTxnResponse:
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=[
+            AddPartitionsToTxnTopicResult(
+                topic.name,
+                [AddPartitionsToTxnPartitionResult(number, codes[topic.name]) for number in topic.partitions],
+            )
+            for topic in topics
+        ]
     )
 
 

@@ -5,8 +5,9 @@ v0   the only one
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from qanat.api.admin_tasks import yielding
-from qanat.api.authorization import AccessCheck, Granted, Verdict, split_allowed
 from qanat.api.request_context import RequestContext
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
@@ -20,10 +21,13 @@ from qanat.wire.kafka.messages.describe_transactions import (
     TransactionState,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 
 def authorize(request: DescribeTransactionsRequest, access: AccessCheck) -> Verdict:
     """DESCRIBE on each transactional id; topics that the caller may not DESCRIBE are left out."""
-    request.transactional_ids, denied = split_allowed(
+    request.transactional_ids, denied = access.split(
         request.transactional_ids, lambda one: access.may_transactional_id(Operation.DESCRIBE, one)
     )
 
@@ -34,7 +38,7 @@ def authorize(request: DescribeTransactionsRequest, access: AccessCheck) -> Verd
         response.transaction_states += [TransactionState(code, one) for one in denied]
         return response
 
-    return Granted(complete)
+    return access.grant(complete)
 
 
 def handle(request: DescribeTransactionsRequest, context: RequestContext) -> object:

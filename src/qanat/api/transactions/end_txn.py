@@ -8,7 +8,8 @@ Answered when the decision is durable; the markers follow.
 
 from __future__ import annotations
 
-from qanat.api.authorization import GRANTED, AccessCheck, Denied, Verdict
+from typing import TYPE_CHECKING
+
 from qanat.api.request_context import RequestContext
 from qanat.api.transactions.transaction_errors import fenced_as
 from qanat.model.error_codes import ErrorCode
@@ -18,14 +19,17 @@ from qanat.transactions.replies import ProducerReply
 from qanat.transactions.requests import EndTransaction
 from qanat.wire.kafka.messages.end_txn import EndTxnRequest, EndTxnResponse
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 _FENCED_FROM, _EPOCH_FROM = 2, 5
 
 
 def authorize(request: EndTxnRequest, access: AccessCheck) -> Verdict:
     """WRITE on the transactional id."""
     if access.may_transactional_id(Operation.WRITE, request.transactional_id):
-        return GRANTED
-    return Denied(EndTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        return access.grant()
+    return access.deny(EndTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
 
 
 def handle(request: EndTxnRequest, context: RequestContext) -> object:

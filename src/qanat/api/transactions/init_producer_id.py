@@ -8,7 +8,8 @@ CONCURRENT_TRANSACTIONS, as long as it does not take long.
 
 from __future__ import annotations
 
-from qanat.api.authorization import GRANTED, AccessCheck, Denied, Verdict
+from typing import TYPE_CHECKING
+
 from qanat.api.request_context import RequestContext
 from qanat.api.transactions.transaction_errors import fenced_as
 from qanat.model.error_codes import ErrorCode
@@ -18,6 +19,9 @@ from qanat.transactions.replies import ProducerReply
 from qanat.transactions.requests import InitProducer, ProducerIdAndEpoch
 from qanat.wire.kafka.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 _FENCED_FROM = 4
 
 
@@ -25,14 +29,14 @@ def authorize(request: InitProducerIdRequest, access: AccessCheck) -> Verdict:
     """WRITE on the transactional id. An idempotent producer needs IDEMPOTENT_WRITE, or WRITE on any topic (KIP-679)."""
     if request.transactional_id is not None:
         if access.may_transactional_id(Operation.WRITE, request.transactional_id):
-            return GRANTED
-        return Denied(_refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+            return access.grant()
+        return access.deny(_refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     topics = access.broker.metadata.image.topics
     if access.may_cluster(Operation.IDEMPOTENT_WRITE) or any(
         access.may_topic(Operation.WRITE, name) for name in topics
     ):
-        return GRANTED
-    return Denied(_refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        return access.grant()
+    return access.deny(_refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
 
 
 def handle(request: InitProducerIdRequest, context: RequestContext) -> object:

@@ -6,7 +6,8 @@ v2   by a pattern of the transactional id (KIP-1152)
 
 from __future__ import annotations
 
-from qanat.api.authorization import AccessCheck, Granted, Verdict
+from typing import TYPE_CHECKING
+
 from qanat.api.request_context import RequestContext
 from qanat.security.authorization import Operation
 from qanat.transactions import requests
@@ -18,6 +19,9 @@ from qanat.wire.kafka.messages.list_transactions import (
     TransactionState,
 )
 from qanat.wire.patterns import InvalidPatternError, pattern
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 
 def authorize(request: ListTransactionsRequest, access: AccessCheck) -> Verdict:
@@ -31,7 +35,7 @@ def authorize(request: ListTransactionsRequest, access: AccessCheck) -> Verdict:
         ]
         return response
 
-    return Granted(complete)
+    return access.grant(complete)
 
 
 def handle(request: ListTransactionsRequest, context: RequestContext) -> object:

@@ -7,8 +7,8 @@ v5   transaction version 2: this request adds the group's partition (KIP-890)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from qanat.api.authorization import AccessCheck, Verdict
 from qanat.api.groups.authorization import commits_offsets
 from qanat.api.groups.offset_rows import offsets_of
 from qanat.api.request_context import RequestContext
@@ -25,6 +25,9 @@ from qanat.wire.kafka.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
 
 _ABORTABLE_FROM, _ADDS_FROM = 4, 5
 

@@ -8,7 +8,8 @@ Coordinators send it to other brokers; operators send it for a transaction that 
 
 from __future__ import annotations
 
-from qanat.api.authorization import GRANTED, AccessCheck, Denied, Verdict
+from typing import TYPE_CHECKING
+
 from qanat.api.request_context import RequestContext
 from qanat.broker.replicas.partition import EndMarker
 from qanat.model.error_codes import ErrorCode
@@ -23,12 +24,15 @@ from qanat.wire.kafka.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 
 def authorize(request: WriteTxnMarkersRequest, access: AccessCheck) -> Verdict:
     """CLUSTER_ACTION on the cluster."""
     if access.may_cluster(Operation.CLUSTER_ACTION):
-        return GRANTED
-    return Denied(WriteTxnMarkersResponse([_denied(marker) for marker in request.markers]))
+        return access.grant()
+    return access.deny(WriteTxnMarkersResponse([_denied(marker) for marker in request.markers]))
 
 
 def _denied(marker: WritableTxnMarker) -> WritableTxnMarkerResult:

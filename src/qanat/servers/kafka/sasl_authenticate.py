@@ -8,8 +8,8 @@ A refused client is answered after a moment, without the reason, and the connect
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
-from qanat.api.authorization import GRANTED, AccessCheck, Verdict
 from qanat.api.request_context import RequestContext
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authentication import Refused
@@ -17,10 +17,13 @@ from qanat.servers.kafka import unauthenticated
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.wire.kafka.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 
 def authorize(request: SaslAuthenticateRequest, access: AccessCheck) -> Verdict:
     """Allowed for every client."""
-    return GRANTED
+    return access.grant()
 
 
 def handle(request: SaslAuthenticateRequest, context: RequestContext) -> object:

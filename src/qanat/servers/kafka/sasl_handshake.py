@@ -8,16 +8,20 @@ answer is Kafka's: ILLEGAL_SASL_STATE.
 
 from __future__ import annotations
 
-from qanat.api.authorization import GRANTED, AccessCheck, Verdict
+from typing import TYPE_CHECKING
+
 from qanat.api.request_context import RequestContext
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.wire.kafka.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck, Verdict
+
 
 def authorize(request: SaslHandshakeRequest, access: AccessCheck) -> Verdict:
     """Allowed for every client."""
-    return GRANTED
+    return access.grant()
 
 
 def handle(request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:
