@@ -35,6 +35,7 @@ CALLBACKS = {
     "qanat.servers.kafka.fetch_fast_path:_ParkedAnswer._wake": "an append wakes a parked fetch",
     "qanat.api.records.parked_fetch:ParkedFetch._wake": "an append wakes a parked fetch",
     "qanat.servers.kafka.dispatch:_SyncAnswer._done": "the answer of a parked fetch",
+    "qanat.broker.runtime.parked_tasks:ParkedTasks.discard": "an answer that is there is parked no more",
     "qanat.servers.kafka.connection:KafkaConnection.cancel_on_disconnect": "the caller of the request (`api.caller`)",
 }
 """The only functions that a lower layer calls, each with its reason."""
