@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from qanat.broker.follower_session import FollowerSession
 from qanat.broker.hosting import Copy
+from qanat.broker.unwaited import abandon
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import UnreachableError, error_code
 from qanat.connection.link import Link
@@ -221,8 +222,7 @@ class _FollowedLeader:
                 await asyncio.wait([asking], timeout=_MORE_TO_COME_S)
             return asking.result() if asking.done() else None
         finally:
-            changed.cancel()
-            asking.cancel()
+            abandon(changed, asking)
 
     def _ready(self) -> dict[TopicPartition, Copy]:
         now = asyncio.get_running_loop().time()

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from qanat.broker.unwaited import abandon
 from qanat.cluster import format_levels, keys, values
 from qanat.cluster.store import Absent, Delete, KeptLease, Put, Revision
 from qanat.log.directory import LogDirectory
@@ -122,8 +123,7 @@ class Membership:
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for end in ends:
-                end.cancel()
+            abandon(*ends)
         await self._kept.release()
 
     async def announce_stop(self) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
+from qanat.broker.unwaited import abandon
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import RETRIABLE, UnreachableError, error_code
 from qanat.model.error_codes import ErrorCode
@@ -152,7 +153,7 @@ class Asking:
                     raise UnreachableError(f"broker {node_id} was asked and leads no more")
             return asked.result()
         finally:
-            asked.cancel()
+            abandon(asked, expected=(Problem, QanatError))
 
     async def ask_coordinator(
         self, caller: Caller, key: str, api_key: ApiKey, request: Any, code_of: Callable[[Any], int], kind: int = GROUP

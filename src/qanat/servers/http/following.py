@@ -9,6 +9,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from qanat.broker.unwaited import abandon
+from qanat.model.errors import QanatError
+from qanat.servers.http.problems import Problem
+
 if TYPE_CHECKING:
     from qanat.servers.http.caller import Caller
     from qanat.servers.http.reading import Reading
@@ -43,10 +47,12 @@ class Following:
         done, _ = await asyncio.wait(self._waiting, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             del self._waiting[task]
-        return [row for task in done for row in task.result()]
+        try:
+            return [row for task in done for row in task.result()]
+        finally:
+            abandon(*done, expected=(Problem, QanatError))  # One fault is raised; the others say nothing more.
 
     def stop(self) -> None:
         """Wait no longer; what came meanwhile is dropped."""
-        for task in self._waiting:
-            task.cancel()
+        abandon(*self._waiting, expected=(Problem, QanatError))
         self._waiting = {}

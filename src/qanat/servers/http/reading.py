@@ -10,10 +10,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from qanat.broker.unwaited import abandon
 from qanat.cluster import values
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import RETRIABLE, OutOfTimeError, UnreachableError, error_code
 from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
 from qanat.servers.http.problems import Problem, problem_of
 from qanat.servers.http.told import Encoding, Message, records_of, told
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
@@ -205,8 +207,7 @@ class Reading:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             return [row for task in done for row in task.result()]
         finally:
-            for task in tasks:
-                task.cancel()
+            abandon(*tasks, expected=(Problem, QanatError))
 
     async def fetch_one(
         self,

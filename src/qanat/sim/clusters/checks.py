@@ -155,13 +155,14 @@ def _disagreements(at: TopicPartition, led: Partition, machines: Sequence[Machin
         problems.append(f"{at} is committed to {log.high_watermark} of {log.end_offset}")
     if log.last_stable_offset != log.high_watermark:
         problems.append(f"{at} has an open transaction at {log.last_stable_offset} of {log.high_watermark}")
+    copies = {one.host: one.node.broker.hosting.logs.get(at) for one in machines if one.node is not None}
+    problems += [f"{at} is damaged on {host}: {copy.damage}" for host, copy in copies.items() if copy and copy.damage]
     if problems:
         return problems
     content = _content(log)
-    for machine in machines:
-        copy = None if machine.node is None else machine.node.broker.hosting.logs.get(at)
+    for host, copy in copies.items():
         if copy is not None and copy is not log and _content(copy) != content:
-            problems.append(f"{at} is another on {machine.host}: {copy!r} beside {log!r}")
+            problems.append(f"{at} is another on {host}: {copy!r} beside {log!r}")
     return problems
 
 
