@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from qanat.cluster.waits import ranges_told
 
 from qanat.app.cluster.cluster_view import PartitionView
 from qanat.app.cluster.replica_faults import Faults, FaultyReplica, Waiting
+from qanat.cluster.election_waits import format_ranges
 
 
 def _partition(leader: int, in_sync: tuple[int, ...] = (1,)) -> PartitionView:
@@ -48,4 +48,4 @@ def test_brokers_that_an_election_waits_for_are_shown(waiting: Waiting, expected
 
 
 def test_ranges_are_written_as_people_read_them() -> None:
-    assert ranges_told(((4, 5), (7, 10), (10, 12))) == "4, 7 to 11"
+    assert format_ranges(((4, 5), (7, 10), (10, 12))) == "4, 7 to 11"

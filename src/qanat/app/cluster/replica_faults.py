@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from qanat.app.cluster.cluster_view import ClusterView, PartitionView
-from qanat.cluster.waits import ranges_told
+from qanat.cluster.election_waits import format_ranges
 from qanat.connection.cluster import Cluster
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
@@ -131,9 +131,9 @@ def ranges_of(row: PartitionLogInfo) -> Ranges:
     return tuple((one.first_offset, one.next_offset) for one in row.damage)
 
 
-def format_ranges(ranges: Ranges) -> str | None:
+def damage_text(ranges: Ranges) -> str | None:
     """Damaged offsets as text."""
-    return ranges_told(ranges) if ranges else None
+    return format_ranges(ranges) if ranges else None
 
 
 async def _log_info(

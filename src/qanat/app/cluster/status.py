@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from qanat.app.client.target import HERE, Target, run
 from qanat.app.cluster.cluster_view import ClusterView, view_of
-from qanat.app.cluster.replica_faults import Faults, faults_of, format_ranges
+from qanat.app.cluster.replica_faults import Faults, damage_text, faults_of
 from qanat.app.terminal.listing import Row, print_rows
 from qanat.connection.cluster import Cluster
 
@@ -67,7 +67,7 @@ def _print_faults(faults: Faults) -> None:
     if faults.replicas:
         print()
         rows = [
-            {**row, "offsets": format_ranges(one.ranges)}
+            {**row, "offsets": damage_text(one.ranges)}
             for one, row in zip(faults.replicas, _faulty_rows(faults), strict=True)
         ]
         print_rows(rows, _FAULTY_COLUMNS, "table", spare=("reason",))

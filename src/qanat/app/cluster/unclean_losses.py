@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from qanat.app.cluster.cluster_view import PartitionView, view_of
-from qanat.app.cluster.replica_faults import copies_of, format_ranges, ranges_of
+from qanat.app.cluster.replica_faults import copies_of, damage_text, ranges_of
 from qanat.app.terminal.listing import Row
 from qanat.cluster.proofs import Proof
 from qanat.connection.cluster import Cluster
@@ -36,7 +36,7 @@ def _rows(partition: PartitionView, copies: Mapping[int, PartitionLogInfo]) -> l
             "partition": partition.number,
             "broker": node_id,
             "end_offset": copies[node_id].log_end_offset if node_id in copies else None,
-            "damaged": format_ranges(ranges_of(copies[node_id])) if node_id in copies else None,
+            "damaged": damage_text(ranges_of(copies[node_id])) if node_id in copies else None,
             "outcome": _outcome(node_id, leader, copies),
         }
         for node_id in partition.replicas
@@ -58,7 +58,7 @@ def _outcome(node_id: int, leader: int | None, copies: Mapping[int, PartitionLog
     if node_id != leader or leader is None:
         more = copy.log_end_offset - copies[leader].log_end_offset if leader is not None else 0
         return f"follows; its last {more} offsets are lost" if more > 0 else "follows"
-    damaged, proofs = format_ranges(ranges_of(copy)), [_proof(one) for one in copies.values() if not _is_offline(one)]
+    damaged, proofs = damage_text(ranges_of(copy)), [_proof(one) for one in copies.values() if not _is_offline(one)]
     if damaged is None:
         return "leads"
     is_repaired = _proof(copy).worth(proofs)[1] == copy.log_end_offset
