@@ -9,7 +9,7 @@ from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
 ROOT = Path(__file__).resolve().parents[2]
-UNSHIPPED = {"verify", "demo", "tools", "tests", "sim", "bug_bank", "chaos", "mutants", "scenarios"}
+UNSHIPPED = {"demo", "tools", "tests", "sim", "bug_bank", "chaos", "mutants", "scenarios"}
 """Names of folders and modules with scenarios, known bugs, the demo or tools."""
 
 

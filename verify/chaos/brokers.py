@@ -17,7 +17,7 @@ from verify.chaos.network import Network
 
 PORT = 9092
 _INTER_BROKER_PORT = 19092
-_DIRECTORY_FAILED = b"data directory given up"
+_DIRECTORY_FAILED = b"data directory failed"
 SETTINGS = (
     "default.replication.factor=3",
     "min.insync.replicas=2",

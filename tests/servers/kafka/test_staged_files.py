@@ -136,7 +136,7 @@ def test_what_cannot_be_taken_over_is_refused_in_words_and_changes_nothing(broke
         ("odd", staged_batch(f"{FOLDER}/{'f' * 31}/", 1), ErrorCode.INVALID_RECORD, "no name of a staged file"),
         ("odd", twisted, ErrorCode.CORRUPT_MESSAGE, "checksum"),
         ("odd", stage(place, NAMES[4], [b"a", b"b"], spoil=True), ErrorCode.CORRUPT_MESSAGE, "checksum mismatch"),
-        ("compacted", stage(place, NAMES[5], [b"a"]), ErrorCode.RESOURCE_NOT_FOUND, "does not store batches as they"),
+        ("compacted", stage(place, NAMES[5], [b"a"]), ErrorCode.RESOURCE_NOT_FOUND, "does not store batches unchanged"),
     ]:
         fault = refusal(broker, topic, sent)
         assert (fault.code, reason in str(fault)) == (code, True), str(fault)
