@@ -108,7 +108,7 @@ async def values_read(runtime: LogRuntime, log: PartitionLog, offset: int = 0) -
     return found
 
 
-class ListenerSecurity:
+class WorkerBarrier:
     """A barrier that blocks a worker until the test opens it."""
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class ListenerSecurity:
 
     def __call__(self, _: str) -> None:
         self.is_reached = True
-        assert self._open.wait(DEADLINE_S), "the test never opened the gate"
+        assert self._open.wait(DEADLINE_S), "the test never opened the barrier"
 
     def open(self) -> None:
         self._open.set()

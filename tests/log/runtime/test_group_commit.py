@@ -13,8 +13,8 @@ from tests.log.batches import NOW, Writer, batch, log_settings
 from tests.log.directories import (
     AT,
     TOPIC_ID,
-    ListenerSecurity,
     WatchedFiles,
+    WorkerBarrier,
     opened,
     produce,
     running,
@@ -57,19 +57,19 @@ def failing(path_ending: str, error: type[StorageError] = StorageError) -> Calla
 
 def test_an_append_is_not_acknowledged_before_its_sync_is_over() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
+        files, barrier = WatchedFiles(MemoryFiles()), WorkerBarrier()
         async with running_log(files) as (runtime, log):
-            files.before_sync = gate
+            files.before_sync = barrier
             appended = await runtime.append(log, batch(2), 0)
             acknowledged = asyncio.create_task(runtime.flushed(log, 2))
-            await until(lambda: gate.is_reached)
+            await until(lambda: barrier.is_reached)
             await asyncio.sleep(0.02)
 
             assert appended.is_flush_due
             assert not acknowledged.done()
             assert log.flushed_offset == 0
 
-            gate.open()
+            barrier.open()
             await acknowledged
 
             assert log.flushed_offset == 2
@@ -93,16 +93,16 @@ def test_c64_what_is_acknowledged_survives_the_worst_power_loss() -> None:
 
 def test_appends_during_a_sync_share_the_next_one() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
+        files, barrier = WatchedFiles(MemoryFiles()), WorkerBarrier()
         async with running_log(files) as (runtime, log):
-            files.before_sync = gate
+            files.before_sync = barrier
             syncs = files.count("sync", ".log")
 
             first = asyncio.create_task(produce(runtime, log))
-            await until(lambda: gate.is_reached)
+            await until(lambda: barrier.is_reached)
             others = [asyncio.create_task(produce(runtime, log)) for _ in range(50)]
             await until(lambda: log.end_offset == 51)
-            gate.open()
+            barrier.open()
             await asyncio.gather(first, *others)
 
             assert files.count("sync", ".log") - syncs == 2
@@ -115,7 +115,7 @@ def test_unflushed_bytes_are_bounded_and_everybody_gets_through() -> None:
     bound = 3 * len(content)
 
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
+        files, barrier = WatchedFiles(MemoryFiles()), WorkerBarrier()
         limits = DirectorySettings(log_unflushed_bytes_max=bound)
         async with running_log(files, directory_settings=limits) as (runtime, log):
             most = 0
@@ -127,14 +127,14 @@ def test_unflushed_bytes_are_bounded_and_everybody_gets_through() -> None:
                     most = max(most, runtime.directory.state.unflushed_bytes)
                     await runtime.flushed(log, appended.last_offset + 1)
 
-            files.before_sync = gate
+            files.before_sync = barrier
             producers = [asyncio.create_task(produce_and_look()) for _ in range(20)]
-            await until(lambda: (gate.is_reached and not log.is_flushing) or log.end_offset >= 4)
+            await until(lambda: (barrier.is_reached and not log.is_flushing) or log.end_offset >= 4)
             await asyncio.sleep(0.02)
 
             assert log.end_offset == 4  # The bound, and the one that went over it.
 
-            gate.open()
+            barrier.open()
             await asyncio.gather(*producers)
 
             assert log.flushed_offset == 100
@@ -162,22 +162,22 @@ def test_a_log_that_is_flushed_seldom_makes_room_for_others() -> None:
 
 def test_who_waits_for_room_asks_the_logs_that_fill_up_meanwhile_too() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
+        files, barrier = WatchedFiles(MemoryFiles()), WorkerBarrier()
         limits = DirectorySettings(log_unflushed_bytes_max=1000)
         async with running_log(files, directory_settings=limits, flush_messages=1_000_000) as (runtime, log):
             late = await runtime.create(OTHER, TOPIC_ID, log.settings)
             while runtime.directory.state.unflushed_bytes <= 1000:
                 await runtime.append(log, batch(5), 0)
-            files.before_sync = gate
+            files.before_sync = barrier
             waiting = asyncio.create_task(runtime.append(log, batch(1), 0))
-            await until(lambda: gate.is_reached)
+            await until(lambda: barrier.is_reached)
             late_log_bytes = 0
             while late_log_bytes <= 1000:
                 # As another coroutine that got in before the bound was reached.
                 late.append(admit(batch(5), late.settings, NOW, 1 << 20), 0, 0)
                 late_log_bytes += len(batch(5))
             files.before_sync = lambda _: None
-            gate.open()
+            barrier.open()
             async with asyncio.timeout(5):
                 await waiting
 
@@ -203,18 +203,18 @@ def test_bytes_that_are_never_flushed_hold_up_nobody() -> None:
 
 def test_without_flushing_appends_never_wait_but_rolled_segments_are_sealed() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
+        files, barrier = WatchedFiles(MemoryFiles()), WorkerBarrier()
         limits = DirectorySettings(log_unflushed_bytes_max=1)
         async with running_log(files, directory_settings=limits, flush_messages=NEVER_MS, segment_bytes=400) as (
             runtime,
             log,
         ):
-            files.before_sync = gate
+            files.before_sync = barrier
             for _ in range(30):
                 appended = await runtime.append(log, batch(2), 0)
                 assert not appended.is_flush_due
-            await until(lambda: gate.is_reached)
-            gate.open()
+            await until(lambda: barrier.is_reached)
+            barrier.open()
             await until(lambda: not log.closed)
 
             assert len(log.segments) > 5
@@ -254,9 +254,9 @@ def test_flush_ms_flushes_what_messages_alone_would_leave() -> None:
 
 def test_a_retry_of_what_is_on_its_way_waits_for_the_first() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
+        files, barrier = WatchedFiles(MemoryFiles()), WorkerBarrier()
         async with running_log(files) as (runtime, log):
-            files.before_sync = gate
+            files.before_sync = barrier
             content = batch(2, writer=Writer(7))
             await runtime.append(log, content, 0)
             retry = await runtime.append(log, content, 0)
@@ -266,7 +266,7 @@ def test_a_retry_of_what_is_on_its_way_waits_for_the_first() -> None:
             assert retry.is_duplicate
             assert retry.is_flush_due
             assert not acknowledged.done()
-            gate.open()
+            barrier.open()
             await acknowledged
 
     asyncio.run(main())
@@ -276,15 +276,15 @@ def test_a_waiting_appender_can_be_cancelled_without_harm_to_others() -> None:
     content = batch([(None, b"x" * 400)])
 
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
+        files, barrier = WatchedFiles(MemoryFiles()), WorkerBarrier()
         limits = DirectorySettings(log_unflushed_bytes_max=len(content))
         async with running_log(files, directory_settings=limits) as (runtime, log):
-            files.before_sync = gate
+            files.before_sync = barrier
             producers = [asyncio.create_task(produce(runtime, log, 1, content)) for _ in range(6)]
             await until(lambda: log.end_offset == 2)  # Two wait for the disk, four for room.
             for index in (0, 3):
                 producers[index].cancel()
-            gate.open()
+            barrier.open()
             outcomes = await asyncio.gather(*producers, return_exceptions=True)
 
             assert [isinstance(outcome, asyncio.CancelledError) for outcome in outcomes] == [
@@ -312,21 +312,21 @@ def test_waiting_for_records_that_were_cut_off_ends() -> None:
 
 def test_c65_the_first_failed_sync_fails_the_directory_for_good() -> None:
     async def main() -> None:
-        files, catalogue, gate = WatchedFiles(MemoryFiles()), MemoryCatalogue(), ListenerSecurity()
+        files, catalogue, barrier = WatchedFiles(MemoryFiles()), MemoryCatalogue(), WorkerBarrier()
         async with running_log(files, catalogue=catalogue) as (runtime, log):
             other = await runtime.create(OTHER, TOPIC_ID, log_settings())
             tries: list[str] = []
 
             def fail_once(path: str) -> None:
                 tries.append(path)
-                gate(path)
+                barrier(path)
                 if len(tries) == 1:
                     raise StorageError(f"cannot sync {path}: input/output error")
 
             files.before_sync = fail_once
             waiting = [asyncio.create_task(produce(runtime, log)) for log in (log, other, log)]
-            await until(lambda: gate.is_reached)
-            gate.open()
+            await until(lambda: barrier.is_reached)
+            barrier.open()
             outcomes = await asyncio.gather(*waiting, return_exceptions=True)
             later = await asyncio.gather(produce(runtime, log), produce(runtime, other), return_exceptions=True)
 
@@ -348,16 +348,16 @@ def test_c65_the_first_failed_sync_fails_the_directory_for_good() -> None:
 def test_a_failed_write_fails_the_directory_and_nothing_is_acknowledged_after_it() -> None:
     async def main() -> None:
         disk = SimDisk(2)
-        files, gate = WatchedFiles(disk), ListenerSecurity()
+        files, barrier = WatchedFiles(disk), WorkerBarrier()
         async with running_log(files) as (runtime, log):
             other = await runtime.create(OTHER, TOPIC_ID, log_settings())
-            files.before_sync = gate
+            files.before_sync = barrier
             waiting = asyncio.create_task(produce(runtime, log))
-            await until(lambda: gate.is_reached)
+            await until(lambda: barrier.is_reached)
             disk.fail_next("write", ".log")
             with pytest.raises(StorageError, match="input/output error"):
                 await runtime.append(other, batch(1), 0)
-            gate.open()  # The sync of the first succeeds, too late.
+            barrier.open()  # The sync of the first succeeds, too late.
 
             with pytest.raises(DirectoryFailedError):
                 await waiting

@@ -13,8 +13,8 @@ from tests.log.directories import (
     AT,
     PATH,
     TOPIC_ID,
-    ListenerSecurity,
     WatchedFiles,
+    WorkerBarrier,
     produce,
     running_log,
     until,
@@ -47,7 +47,7 @@ class HeldWorkers:
 
     def __init__(self, *, at_reading: bool = False) -> None:
         self.files = WatchedFiles(MemoryFiles())
-        self.gate = ListenerSecurity()
+        self.barrier = WorkerBarrier()
         self.fault: StorageError | None = None
         if at_reading:
             self.files.before_read = self._before
@@ -56,7 +56,7 @@ class HeldWorkers:
 
     def _before(self, path: str) -> None:
         if threading.current_thread().name.startswith("log-make") and path.endswith(NAME):
-            self.gate(path)
+            self.barrier(path)
             if self.fault is not None:
                 raise self.fault
 
@@ -81,13 +81,13 @@ def test_whoever_appends_meanwhile_comes_behind(at_reading: bool) -> None:
         held = HeldWorkers(at_reading=at_reading)
         async with running_log(held.files, **SETTINGS) as (runtime, log):
             adopting = asyncio.create_task(runtime.ingest(log, staged(runtime, [batch(2)], 2), 0))
-            await until(lambda: held.gate.is_reached)
+            await until(lambda: held.barrier.is_reached)
             assert runtime.append_now(log, batch(1), 0) is None
             waiting = asyncio.create_task(runtime.append(log, batch([(b"k", b"later")]), 0))
             await asyncio.sleep(0.01)
             assert log.end_offset == 0
 
-            held.gate.open()
+            held.barrier.open()
 
             assert (await adopting)[0].base_offset == 0
             assert (await waiting).base_offset == 2
@@ -99,18 +99,18 @@ def test_whoever_appends_meanwhile_comes_behind(at_reading: bool) -> None:
 def test_an_empty_segment_that_is_being_flushed_is_not_closed_under_the_flush() -> None:
     async def main() -> None:
         files = WatchedFiles(MemoryFiles())
-        gate = ListenerSecurity()
+        barrier = WorkerBarrier()
         async with running_log(files, **SETTINGS) as (runtime, log):
-            files.before_sync = gate
+            files.before_sync = barrier
             log.become_leader(LeaderEpoch(3))
             flushing = asyncio.create_task(runtime.flushed(log, 0))
             runtime._commits.request_flush(log)
-            await until(lambda: gate.is_reached or not log.is_flushing)
+            await until(lambda: barrier.is_reached or not log.is_flushing)
             adopting = asyncio.create_task(runtime.ingest(log, staged(runtime, [batch(2)], 2), 3))
             await asyncio.sleep(0.05)
             assert not adopting.done()
 
-            gate.open()
+            barrier.open()
             await asyncio.gather(adopting, flushing)
             await runtime.flushed(log, 2)
             assert (len(log.segments), log.flushed_offset) == (1, 2)
@@ -123,10 +123,10 @@ def test_a_client_that_goes_away_changes_nothing() -> None:
         held = HeldWorkers()
         async with running_log(held.files, **SETTINGS) as (runtime, log):
             adopting = asyncio.create_task(runtime.ingest(log, staged(runtime, [batch(2)], 2), 0))
-            await until(lambda: held.gate.is_reached)
+            await until(lambda: held.barrier.is_reached)
             adopting.cancel()
             await asyncio.sleep(0.01)
-            held.gate.open()
+            held.barrier.open()
             await asyncio.wait([adopting])
             assert (log.end_offset, log.is_appending) == (2, False)
             await produce(runtime, log)
@@ -139,11 +139,11 @@ def test_a_log_that_is_deleted_meanwhile_goes_afterwards() -> None:
         held = HeldWorkers()
         async with running_log(held.files, **SETTINGS) as (runtime, log):
             adopting = asyncio.create_task(runtime.ingest(log, staged(runtime, [batch(2)], 2), 0))
-            await until(lambda: held.gate.is_reached)
+            await until(lambda: held.barrier.is_reached)
             deleting = asyncio.create_task(runtime.delete(AT))
             await asyncio.sleep(0.01)
             assert AT in runtime.directory.logs
-            held.gate.open()
+            held.barrier.open()
             await asyncio.gather(adopting, deleting)
             assert AT not in runtime.directory.logs
             with pytest.raises(QanatError):
@@ -158,10 +158,10 @@ def test_a_file_that_cannot_be_written_to_and_a_lost_leadership_cost_nothing_els
         held.fault = fault
         async with running_log(held.files, **SETTINGS) as (runtime, log):
             adopting = asyncio.create_task(runtime.ingest(log, staged(runtime, [batch(2)], 2), 0))
-            await until(lambda: held.gate.is_reached)
+            await until(lambda: held.barrier.is_reached)
             if fault is None:
                 log.become_follower(LeaderEpoch(1))
-            held.gate.open()
+            held.barrier.open()
             with pytest.raises(kind):
                 await adopting
             assert (log.end_offset, log.is_appending, log.state.failure) == (0, False, None)
@@ -200,10 +200,10 @@ def test_one_file_is_taken_over_by_one_log() -> None:
             other = await runtime.create(TopicPartition("t", 1), TOPIC_ID, log.settings)
             sent = staged(runtime, [batch(2)], 2)
             first = asyncio.create_task(runtime.ingest(log, sent, 0))
-            await until(lambda: held.gate.is_reached)
+            await until(lambda: held.barrier.is_reached)
             with pytest.raises(NotIngestedError, match="already"):
                 await runtime.ingest(other, sent, 0)
-            held.gate.open()
+            held.barrier.open()
             await first
             with pytest.raises(NotIngestedError, match="no staged file"):
                 await runtime.ingest(other, sent, 0)
@@ -219,9 +219,9 @@ def test_a_transaction_that_is_ended_while_its_file_is_looked_at_gets_nothing_mo
             log.producers.requires_verification = True
             log.producers.complete_verification(7, 0, log.producers.begin_verification(7))
             adopting = asyncio.create_task(runtime.ingest(log, staged(runtime, [batch(2)], 2, Writer(7)), 0))
-            await until(lambda: held.gate.is_reached)
+            await until(lambda: held.barrier.is_reached)
             runtime.append_marker(log, 7, 0, Marker(is_commit=False, coordinator_epoch=0), 0, 0)
-            held.gate.open()
+            held.barrier.open()
             with pytest.raises(QanatError, match="no transaction"):
                 await adopting
             assert log.end_offset == 1

@@ -14,8 +14,8 @@ from tests.log.directories import (
     AT,
     PATH,
     TOPIC_ID,
-    ListenerSecurity,
     WatchedFiles,
+    WorkerBarrier,
     opened,
     produce,
     running,
@@ -186,22 +186,22 @@ def test_a_file_that_left_memory_is_read_beside_the_loop_and_warm_afterwards(tmp
 def test_a_segment_is_not_closed_under_a_cold_read() -> None:
     async def main() -> None:
         disk = SimDisk(5)
-        files, gate = WatchedFiles(disk), ListenerSecurity()
+        files, barrier = WatchedFiles(disk), WorkerBarrier()
         async with running_log(files, segment_bytes=500, cleanup_policy="compact") as (runtime, log):
             await produce(runtime, log, 30)
             log.advance_high_watermark(30)
             disk.faults = COLD
             files.before_read = lambda path: (
-                gate(path) if threading.current_thread().name.startswith("log-read") else None
+                barrier(path) if threading.current_thread().name.startswith("log-read") else None
             )
             reading = asyncio.create_task(runtime.read(log, 0, 200))
-            await until(lambda: gate.is_reached)
+            await until(lambda: barrier.is_reached)
             compacting = asyncio.create_task(runtime.compact(log, lambda _: None))
             await until(lambda: files.count("rename", file_names.SWAP) > 0)
             await asyncio.sleep(0.05)
 
             assert not compacting.done()  # It has done its work, and waits for the reader.
-            gate.open()
+            barrier.open()
             read = await reading
             assert read.size > 0
             assert await compacting
@@ -233,19 +233,19 @@ def test_records_are_found_by_time_while_segments_come_and_go() -> None:
 
 def test_a_truncation_waits_for_the_flush_under_way() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
+        files, barrier = WatchedFiles(MemoryFiles()), WorkerBarrier()
         async with running_log(files) as (runtime, log):
             await produce(runtime, log, 5)
             # Of the log only: the checkpoints that come first must not be what it waits for.
-            files.before_sync = lambda path: gate(path) if path.endswith(file_names.LOG) else None
+            files.before_sync = lambda path: barrier(path) if path.endswith(file_names.LOG) else None
             await runtime.append(log, batch(1), 0)
-            await until(lambda: gate.is_reached)
+            await until(lambda: barrier.is_reached)
             truncating = asyncio.create_task(runtime.truncate(log, 3))
             await asyncio.sleep(0.02)
 
             assert not truncating.done()
             assert log.end_offset == 6
-            gate.open()
+            barrier.open()
             await truncating
             assert (log.end_offset, log.flushed_offset) == (3, 3)
             await produce(runtime, log)
@@ -308,18 +308,18 @@ def test_a_truncation_lowers_the_checkpoints_before_it_cuts() -> None:
 
 def test_a_caller_who_goes_away_leaves_no_half_cut_log() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
+        files, barrier = WatchedFiles(MemoryFiles()), WorkerBarrier()
         async with running_log(files, segment_bytes=500) as (runtime, log):
             await produce(runtime, log, 20)
-            files.before_sync = lambda path: gate(path) if path.endswith(file_names.TRUNCATED) else None
+            files.before_sync = lambda path: barrier(path) if path.endswith(file_names.TRUNCATED) else None
             truncating = asyncio.create_task(runtime.truncate(log, 7))
-            await until(lambda: gate.is_reached)
+            await until(lambda: barrier.is_reached)
             for _ in range(3):
                 truncating.cancel()
                 await asyncio.sleep(0.01)
 
             assert not truncating.done()
-            gate.open()
+            barrier.open()
             with pytest.raises(asyncio.CancelledError):
                 await truncating
             assert (log.end_offset, log.running_job) == (7, None)
@@ -330,16 +330,16 @@ def test_a_caller_who_goes_away_leaves_no_half_cut_log() -> None:
 
 def test_changes_of_one_log_come_one_after_the_other() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
+        files, barrier = WatchedFiles(MemoryFiles()), WorkerBarrier()
         async with running_log(files, segment_bytes=500, cleanup_policy="compact,delete", retention_bytes=600) as (
             runtime,
             log,
         ):
             await produce(runtime, log, 30)
             log.advance_high_watermark(30)
-            files.before_sync = lambda path: gate(path) if path.endswith(file_names.CLEANED) else None
+            files.before_sync = lambda path: barrier(path) if path.endswith(file_names.CLEANED) else None
             compacting = asyncio.create_task(runtime.compact(log, lambda _: None))
-            await until(lambda: gate.is_reached)
+            await until(lambda: barrier.is_reached)
             others = [
                 asyncio.create_task(runtime.expire(log)),
                 asyncio.create_task(runtime.truncate(log, 29)),
@@ -349,7 +349,7 @@ def test_changes_of_one_log_come_one_after_the_other() -> None:
 
             assert log.running_job == "compaction"
             assert not any(task.done() for task in others)
-            gate.open()
+            barrier.open()
             assert await compacting
             await asyncio.gather(*others)
             assert log.end_offset == 29
@@ -362,20 +362,20 @@ def test_compaction_of_one_log_holds_up_no_other() -> None:
     other = TopicPartition("other", 0)
 
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
+        files, barrier = WatchedFiles(MemoryFiles()), WorkerBarrier()
         async with running_log(files, segment_bytes=500, cleanup_policy="compact") as (runtime, log):
             await produce(runtime, log, 30)
             log.advance_high_watermark(30)
             neighbour = await runtime.create(other, TOPIC_ID, log_settings())
             await produce(runtime, neighbour, 3)
-            compacting = asyncio.create_task(runtime.compact(log, lambda _: gate("")))
-            await until(lambda: gate.is_reached)
+            compacting = asyncio.create_task(runtime.compact(log, lambda _: barrier("")))
+            await until(lambda: barrier.is_reached)
             async with asyncio.timeout(5):
                 await runtime.truncate(neighbour, 1)
                 await runtime.checkpoint()
                 await runtime.delete(other)
                 await produce(runtime, log)
-            gate.open()
+            barrier.open()
             assert await compacting
 
     asyncio.run(main())
@@ -453,7 +453,7 @@ def test_a_cut_of_what_no_checkpoint_speaks_of_syncs_one_file_and_fails_the_dire
 
 def test_a_file_is_not_cut_under_a_cold_read_which_would_take_that_for_damage() -> None:
     async def main() -> None:
-        disk, writing, reading = SimDisk(4), ListenerSecurity(), ListenerSecurity()
+        disk, writing, reading = SimDisk(4), WorkerBarrier(), WorkerBarrier()
         files = WatchedFiles(disk)
         async with running_log(files) as (runtime, log):
             await produce(runtime, log, 10)
@@ -574,13 +574,13 @@ def test_what_was_read_can_be_sent_after_its_segment_is_gone(tmp_path: Path) -> 
 
 def test_deleting_tells_those_who_wait_and_refuses_those_who_come() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
+        files, barrier = WatchedFiles(MemoryFiles()), WorkerBarrier()
         limits = DirectorySettings(log_unflushed_bytes_max=1)
         async with running_log(files, directory_settings=limits, flush_ms=20) as (runtime, log):
             other = await runtime.create(TopicPartition("other", 0), TOPIC_ID, log_settings())
-            files.before_sync = gate
+            files.before_sync = barrier
             for_disk = asyncio.create_task(produce(runtime, log))
-            await until(lambda: gate.is_reached)
+            await until(lambda: barrier.is_reached)
             for_room = asyncio.create_task(produce(runtime, log))
             deleting = asyncio.create_task(runtime.delete(AT))
             await asyncio.sleep(0.01)
@@ -589,7 +589,7 @@ def test_deleting_tells_those_who_wait_and_refuses_those_who_come() -> None:
 
             assert not deleting.done()
             assert files.exists(f"{PATH}/{AT}")
-            gate.open()
+            barrier.open()
             await deleting
             outcomes = await asyncio.gather(for_disk, for_room, late, return_exceptions=True)
 
@@ -609,17 +609,17 @@ def test_deleting_tells_those_who_wait_and_refuses_those_who_come() -> None:
 
 def test_a_partition_may_be_created_again_while_its_namesake_is_removed() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
+        files, barrier = WatchedFiles(MemoryFiles()), WorkerBarrier()
         async with running_log(files) as (runtime, log):
             await produce(runtime, log, 3, batch(1, writer=None))
-            files.before_sync_directory = lambda path: gate(path) if path == PATH else None
+            files.before_sync_directory = lambda path: barrier(path) if path == PATH else None
             deleting = asyncio.create_task(runtime.delete(AT))
-            await until(lambda: gate.is_reached)
+            await until(lambda: barrier.is_reached)
             creating = asyncio.create_task(runtime.create(AT, "another", log_settings()))
             await asyncio.sleep(0.02)
 
             assert not creating.done()
-            gate.open()
+            barrier.open()
             await deleting
             second = await creating
             assert (second.end_offset, runtime.directory.topic_ids[AT]) == (0, "another")
@@ -631,15 +631,15 @@ def test_a_partition_may_be_created_again_while_its_namesake_is_removed() -> Non
 
 def test_a_deletion_is_carried_through_when_its_caller_goes_away() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
+        files, barrier = WatchedFiles(MemoryFiles()), WorkerBarrier()
         async with running_log(files) as (runtime, log):
-            files.before_sync = gate
+            files.before_sync = barrier
             await runtime.append(log, batch(1), 0)
-            await until(lambda: gate.is_reached)
+            await until(lambda: barrier.is_reached)
             deleting = asyncio.create_task(runtime.delete(AT))
             await asyncio.sleep(0.01)
             deleting.cancel()
-            gate.open()
+            barrier.open()
             with pytest.raises(asyncio.CancelledError):
                 await deleting
             await runtime.checkpoint()
@@ -668,16 +668,16 @@ def test_deleted_records_stay_deleted_after_a_crash() -> None:
 
 def test_closing_waits_for_the_job_under_way() -> None:
     async def main() -> None:
-        files, catalogue, gate = WatchedFiles(MemoryFiles()), MemoryCatalogue(), ListenerSecurity()
+        files, catalogue, barrier = WatchedFiles(MemoryFiles()), MemoryCatalogue(), WorkerBarrier()
         settings = log_settings(segment_bytes=500, cleanup_policy="compact")
         directory = opened(files, catalogue, topic_settings=settings)
         async with running(directory) as runtime:
             log = await runtime.create(AT, TOPIC_ID, settings)
             await produce(runtime, log, 30)
             log.advance_high_watermark(30)
-            compacting = asyncio.create_task(runtime.compact(log, lambda _: gate("")))
-            await until(lambda: gate.is_reached)
-            asyncio.get_running_loop().call_later(0.05, gate.open)
+            compacting = asyncio.create_task(runtime.compact(log, lambda _: barrier("")))
+            await until(lambda: barrier.is_reached)
+            asyncio.get_running_loop().call_later(0.05, barrier.open)
         assert compacting.done()
         assert await compacting
 

@@ -14,8 +14,8 @@ from tests.log.directories import (
     AT,
     PATH,
     TOPIC_ID,
-    ListenerSecurity,
     WatchedFiles,
+    WorkerBarrier,
     opened,
     produce,
     running,
@@ -182,15 +182,17 @@ def test_damage_that_was_found_is_known_after_a_crash_without_reading_anything()
 
 def test_scrubbing_gives_way_to_changes_of_the_log() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
+        files, barrier = WatchedFiles(MemoryFiles()), WorkerBarrier()
         async with kept(files) as (runtime, log, upkeep):
             other = await runtime.create(OTHER, TOPIC_ID, log_settings(segment_bytes=500))
             await produce(runtime, other, 30)
-            files.before_read = lambda path: gate(path) if f"/{AT}/" in path and path.endswith(file_names.LOG) else None
+            files.before_read = lambda path: (
+                barrier(path) if f"/{AT}/" in path and path.endswith(file_names.LOG) else None
+            )
             scrubbing = asyncio.create_task(upkeep.scrub())
-            await until(lambda: gate.is_reached)
+            await until(lambda: barrier.is_reached)
             changes = [asyncio.create_task(runtime.delete(OTHER)), asyncio.create_task(runtime.truncate(log, 3))]
-            gate.open()
+            barrier.open()
             await asyncio.gather(*changes)
 
             assert await scrubbing == 0
@@ -257,7 +259,7 @@ def test_closing_during_a_compaction_waits_for_it_and_does_not_dawdle() -> None:
     async def main() -> None:
         files, catalogue = MemoryFiles(), MemoryCatalogue()
         pauses: list[float] = []
-        gate = ListenerSecurity()
+        barrier = WorkerBarrier()
         limits = DirectorySettings(log_cleaner_backoff_ms=1, log_cleaner_io_max_bytes_per_second=1)
         settings = log_settings(
             segment_bytes=3 << 20, max_message_bytes=3 << 20, cleanup_policy="compact", min_cleanable_dirty_ratio=0.0
@@ -270,16 +272,16 @@ def test_closing_during_a_compaction_waits_for_it_and_does_not_dawdle() -> None:
 
             def pause(seconds: float) -> None:
                 pauses.append(seconds)
-                gate("")
+                barrier("")
 
             upkeep = Maintenance(runtime, pause)
             upkeep.start()
-            await until(lambda: gate.is_reached)
+            await until(lambda: barrier.is_reached)
             closing = asyncio.create_task(upkeep.close())
             await asyncio.sleep(0.02)
 
             assert not closing.done()
-            gate.open()
+            barrier.open()
             await closing
             assert log.running_job is None
             assert log.cleaned_offset == 3

@@ -11,8 +11,8 @@ from tests.log.directories import (
     AT,
     PATH,
     TOPIC_ID,
-    ListenerSecurity,
     WatchedFiles,
+    WorkerBarrier,
     opened,
     pass_by,
     produce,
@@ -34,14 +34,14 @@ MANY = [TopicPartition("many", number) for number in range(20)]
 
 def test_the_loop_goes_on_while_a_log_is_made() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
+        files, barrier = WatchedFiles(MemoryFiles()), WorkerBarrier()
         async with running(opened(files)) as runtime:
-            files.before_sync_directory = gate
+            files.before_sync_directory = barrier
             making = asyncio.create_task(runtime.create(AT, TOPIC_ID, log_settings()))
-            await until(lambda: gate.is_reached)
+            await until(lambda: barrier.is_reached)
 
             assert AT not in runtime.directory.logs
-            gate.open()
+            barrier.open()
             assert await making is runtime.directory.logs[AT]
 
     asyncio.run(main())
@@ -71,13 +71,13 @@ def test_several_logs_are_made_at_a_time_by_workers_of_their_own() -> None:
 
 def test_who_is_cancelled_leaves_a_whole_log() -> None:
     async def main() -> None:
-        files, gate = WatchedFiles(MemoryFiles()), ListenerSecurity()
+        files, barrier = WatchedFiles(MemoryFiles()), WorkerBarrier()
         async with running(opened(files)) as runtime:
-            files.before_sync_directory = gate
+            files.before_sync_directory = barrier
             making = asyncio.create_task(runtime.create(AT, TOPIC_ID, log_settings()))
-            await until(lambda: gate.is_reached)
+            await until(lambda: barrier.is_reached)
             making.cancel()
-            gate.open()
+            barrier.open()
             with pytest.raises(asyncio.CancelledError):
                 await making
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.log.batches import NOW, Writer, batch
-from tests.log.directories import AT, TOPIC_ID, ListenerSecurity, WatchedFiles, running_log, until
+from tests.log.directories import AT, TOPIC_ID, WatchedFiles, WorkerBarrier, running_log, until
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.partition_log import PartitionLog
@@ -42,13 +42,13 @@ class HeldWrites:
 
     def __init__(self) -> None:
         self.files = WatchedFiles(MemoryFiles())
-        self.gate = ListenerSecurity()
+        self.barrier = WorkerBarrier()
         self.fault: StorageError | None = None
         self.files.before_write = self._before_write
 
     def _before_write(self, path: str) -> None:
         if threading.current_thread().name.startswith("log-write"):
-            self.gate(path)
+            self.barrier(path)
             if self.fault is not None:
                 raise self.fault
 
@@ -61,11 +61,11 @@ async def writing_large(
     async with running_log(held.files, **WIDE) as (runtime, log):
         await runtime.append(log, SMALL, 0)
         large: asyncio.Task[object] = asyncio.create_task(runtime.append(log, content, 0))
-        await until(lambda: held.gate.is_reached)
+        await until(lambda: held.barrier.is_reached)
         try:
             yield runtime, log, large
         finally:
-            held.gate.open()
+            held.barrier.open()
             await asyncio.wait([large])
 
 
@@ -76,7 +76,7 @@ def test_a_large_batch_is_written_by_a_worker_and_in_the_log_only_then() -> None
             assert (log.end_offset, runtime.append_now(log, LARGE, 0)) == (1, None)
             assert len((await runtime.read(log, 0, 1 << 24)).views()) == 1
 
-            held.gate.open()
+            held.barrier.open()
             await large
 
             assert log.end_offset == 2
@@ -95,7 +95,7 @@ def test_whoever_comes_while_a_batch_is_being_written_has_his_place_behind_it() 
             await asyncio.sleep(0)
             assert runtime.append_now(log, SMALL, 0) is None, "it would get ahead of those who wait"
             later[2].cancel()
-            held.gate.open()
+            held.barrier.open()
             await asyncio.wait(later)
 
             assert [one.result().base_offset for one in later if not one.cancelled()] == [2, 3, 4]
@@ -128,7 +128,7 @@ def test_a_marker_waits_for_the_batch_before_it() -> None:
 
             ending = asyncio.create_task(end())
             await asyncio.sleep(0)
-            held.gate.open()
+            held.barrier.open()
             await ending
 
             assert (log.end_offset, log.producers.first_unstable_offset(log.end_offset)) == (3, None)
@@ -142,7 +142,7 @@ def test_a_retry_of_a_large_batch_is_known() -> None:
         content = batch([(b"k", bytes(WRITTEN_ON_LOOP_BYTES))], writer=Writer(7))
         async with writing_large(held, content) as (runtime, log, _):
             retry = asyncio.create_task(runtime.append(log, content, 0))
-            held.gate.open()
+            held.barrier.open()
 
             assert ((await retry).base_offset, (await retry).is_duplicate, log.end_offset) == (1, True, 2)
 
@@ -156,7 +156,7 @@ def test_a_caller_who_goes_away_leaves_no_half_written_batch() -> None:
             large.cancel()
             await asyncio.sleep(0)
             assert not large.done()
-            held.gate.open()
+            held.barrier.open()
             await asyncio.wait([large])
 
             assert (large.cancelled(), log.end_offset) == (False, 2), "what follows an append must follow"
@@ -171,7 +171,7 @@ def test_a_large_batch_that_cannot_be_written_leaves_the_log_as_it_was(is_full: 
         async with writing_large(held) as (runtime, log, large):
             size = log.size
             held.fault = DiskFullError("no room") if is_full else StorageError("broken")
-            held.gate.open()
+            held.barrier.open()
             with pytest.raises(type(held.fault)):
                 await large
 
@@ -193,7 +193,7 @@ def test_a_log_that_is_deleted_meanwhile_keeps_its_files_until_the_worker_is_don
             deleting = asyncio.create_task(runtime.delete(AT))
             await until(lambda: log.state is not runtime.directory.state)
             assert not deleting.done()
-            held.gate.open()
+            held.barrier.open()
             with pytest.raises(PartitionDeletedError):
                 await large
             await deleting
@@ -209,7 +209,7 @@ def test_a_leadership_that_ends_meanwhile_takes_the_batch_with_it() -> None:
             cutting = asyncio.create_task(runtime.truncate(log, 0))
             await asyncio.sleep(0)
             assert not cutting.done(), "it waits for the worker"
-            held.gate.open()
+            held.barrier.open()
             with pytest.raises(NotLeaderError):
                 await large
             await cutting
@@ -225,7 +225,7 @@ def test_a_segment_is_not_closed_under_a_large_batch() -> None:
         async with writing_large(held) as (_, log, large):
             begin_retention(log, NOW + log.settings.retention_ms + 1)
             assert len(log.segments) == 1
-            held.gate.open()
+            held.barrier.open()
             await large
             begin_retention(log, NOW + log.settings.retention_ms + 1)
             assert len(log.segments) == 2
