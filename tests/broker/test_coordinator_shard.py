@@ -10,7 +10,7 @@ import pytest
 from tests.broker.test_partition import EPOCH, follow, led
 from tests.groups.shell import RANGE, Topics
 from tests.log.batches import NOW
-from tests.log.directories import ListenerSecurity, WatchedFiles, running_log, until
+from tests.log.directories import WorkerBarrier, WatchedFiles, running_log, until
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.broker.coordinators.coordinator_shard import Clocks
@@ -66,7 +66,7 @@ def outcome(answer: asyncio.Future[Reply]) -> ErrorCode:
 
 
 async def test_c50_an_answer_waits_for_the_disk_and_so_does_every_answer_after_it() -> None:
-    gate, files = ListenerSecurity(), WatchedFiles(MemoryFiles())
+    gate, files = WorkerBarrier(), WatchedFiles(MemoryFiles())
     async with serving(files) as (_, partition, shard):
         files.before_sync = gate
         answers = [shard.ask(commit(17)), shard.ask(FetchOffsets(GROUP))]
@@ -209,7 +209,7 @@ async def test_c38_a_shard_of_an_old_leader_epoch_writes_nothing_and_says_so() -
 
 
 async def test_a_parked_answer_is_given_when_its_deadline_has_come_and_that_is_durable() -> None:
-    gate, files = ListenerSecurity(), WatchedFiles(MemoryFiles())
+    gate, files = WorkerBarrier(), WatchedFiles(MemoryFiles())
     async with serving(files) as (_, _, shard):
         joining = shard.ask(join())
         assert not joining.done(), "others may join"

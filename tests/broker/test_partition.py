@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.log.batches import batch
-from tests.log.directories import ListenerSecurity, WatchedFiles, running_log, until
+from tests.log.directories import WorkerBarrier, WatchedFiles, running_log, until
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.broker.replicas.partition import EndMarker, Partition
@@ -130,7 +130,7 @@ async def test_nothing_is_written_to_a_retired_partition() -> None:
 async def test_a_batch_that_waited_for_the_disk_while_the_partition_was_retired_is_not_acknowledged() -> None:
     """A sole replica that gets followers is led in the same epoch: the log itself would accept the batch."""
     gate, files, large = (
-        ListenerSecurity(),
+        WorkerBarrier(),
         WatchedFiles(MemoryFiles()),
         batch([(b"key", bytes(WRITTEN_ON_LOOP_BYTES))]),
     )
@@ -163,7 +163,7 @@ async def test_the_start_is_shared_when_every_member_has_it() -> None:
 
 
 async def test_a_sole_replica_acknowledges_what_is_on_disk_and_not_before() -> None:
-    gate, files = ListenerSecurity(), WatchedFiles(MemoryFiles())
+    gate, files = WorkerBarrier(), WatchedFiles(MemoryFiles())
     async with leading(files, has_sole_client=True) as (_, partition):
         files.before_sync = gate
         durable = partition.append_own(batch(1)).durable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.log.batches import batch
-from tests.log.directories import AT, ListenerSecurity, WatchedFiles, running_log, until
+from tests.log.directories import AT, WorkerBarrier, WatchedFiles, running_log, until
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.broker.replicas.local_replicas import FollowerReplica
@@ -19,7 +19,7 @@ def reader_of(log: PartitionLog) -> FollowerReplica:
 
 
 async def test_a_copy_is_settled_when_all_of_it_is_on_disk_and_not_while_fsync_runs() -> None:
-    gate, files = ListenerSecurity(), WatchedFiles(MemoryFiles())
+    gate, files = WorkerBarrier(), WatchedFiles(MemoryFiles())
     async with running_log(files) as (runtime, log):
         assert _is_settled(reader_of(log))
         files.before_sync = gate
@@ -43,7 +43,7 @@ async def test_a_copy_of_a_topic_that_leaves_flushing_to_the_kernel_is_settled_w
 
 async def test_a_copy_is_not_settled_while_a_worker_still_writes_what_we_took_as_leader() -> None:
     gate, files, large = (
-        ListenerSecurity(),
+        WorkerBarrier(),
         WatchedFiles(MemoryFiles()),
         batch([(b"key", bytes(WRITTEN_ON_LOOP_BYTES))]),
     )
@@ -59,7 +59,7 @@ async def test_a_copy_is_not_settled_while_a_worker_still_writes_what_we_took_as
 
 
 async def test_a_copy_is_not_settled_while_it_is_being_cut() -> None:
-    gate, files = ListenerSecurity(), WatchedFiles(MemoryFiles())
+    gate, files = WorkerBarrier(), WatchedFiles(MemoryFiles())
     async with running_log(files, flush_messages=1000) as (runtime, log):
         for _ in range(4):
             await runtime.append(log, batch(1), 0)
