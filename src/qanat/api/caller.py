@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Protocol
 
+from qanat.api.records.refused_batches import RefusedBatches
 from qanat.security.authentication import Principal
 
 
@@ -12,6 +13,7 @@ class Caller(Protocol):
     """What a handler may know of a client, and do to it."""
 
     principal: Principal
+    refused_batches: RefusedBatches
 
     def __hash__(self) -> int:
         """Callers differ by identity."""

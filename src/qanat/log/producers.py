@@ -178,6 +178,11 @@ class Producers:
             self._verifications.pop(header.producer_id, None)
             state.transaction_first_offset = self._open[header.producer_id] = base_offset
 
+    def next_sequence(self, producer_id: int, epoch: int) -> int | None:
+        """The base sequence that a producer's next batch must have; None where the producer is unknown."""
+        state = self._states.get(producer_id)
+        return None if state is None else _next_sequence(epoch, state)
+
     def begin_verification(self, producer_id: int) -> VerificationEntry:
         """A transaction may begin here: its coordinator is being asked."""
         return self._verifications.setdefault(producer_id, VerificationEntry())
@@ -307,10 +312,14 @@ def _check_epoch(producer_id: int, epoch: int, state: ProducerState) -> None:
 
 
 def _check_sequence(header: BatchHeader, state: ProducerState) -> None:
-    """A new epoch starts at 0, and so does the first write after a marker that raised the epoch."""
-    continues = state.batches and header.producer_epoch == state.epoch
-    expected = (state.batches[-1].last_sequence + 1) & _LAST_SEQUENCE if continues else 0
+    expected = _next_sequence(header.producer_epoch, state)
     if header.base_sequence != expected:
         raise OutOfOrderSequenceError(
             f"producer {header.producer_id} sent sequence {header.base_sequence} where {expected} is next"
         )
+
+
+def _next_sequence(epoch: int, state: ProducerState) -> int:
+    """A new epoch starts at 0, and so does the first write after a marker that raised the epoch."""
+    continues = state.batches and epoch == state.epoch
+    return (state.batches[-1].last_sequence + 1) & _LAST_SEQUENCE if continues else 0

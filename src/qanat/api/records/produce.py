@@ -11,7 +11,8 @@ A producer's first batch of a transaction in a partition waits for the transacti
 In place of a batch, a request may name a file of batches on the broker's machine, which becomes part of the log
 (`wire.staged`).
 A batch is appended whole or not at all; a refusal names its bad records (KIP-467).
-Deviation: timestamps are checked by a batch's header, not record by record.
+Deviations: timestamps are checked by a batch's header, not record by record; a batch in flight behind one that was
+refused for now gets the same error, not OUT_OF_ORDER_SEQUENCE_NUMBER (`refused_batches`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from qanat.broker.replicas.partition import Partition
 from qanat.broker.replicas.partition_end import Written
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import InvalidRecordError, QanatError, UnsupportedCompressionError
+from qanat.model.ids import TopicId
 from qanat.security.authorization import Operation
 from qanat.wire.batch_header import HEADER_SIZE, read_header
 from qanat.wire.compression import Codec
@@ -94,9 +96,26 @@ class Produce:
                     _refuse(result, ErrorCode.INVALID_RECORD, "a produce request needs exactly one batch per partition")
                 elif acks == ALL and found.lacks_replicas:
                     _refuse(result, ErrorCode.NOT_ENOUGH_REPLICAS, _too_few(found))
+                elif self._caller.refused_batches and (code := self._code_before(found, data.records)) is not None:
+                    _refuse(result, code, "an earlier batch of this producer was refused: send that one first")
                 else:
                     parts.append((found, data.records, result))
+                if result.error_code and data.records:
+                    self._note_refused(topic, data.index, data.records, result)
         return parts
+
+    def _code_before(self, partition: Partition, batch: memoryview) -> ErrorCode | None:
+        return self._caller.refused_batches.code_before(partition.at, batch, partition.log.producers)
+
+    def _note_refused(
+        self, topic: TopicProduceData, number: int, batch: memoryview, result: PartitionProduceResponse
+    ) -> None:
+        name = topic.name
+        if self._version >= _TOPIC_IDS_FROM:
+            known = self._broker.metadata.image.topics_by_id.get(TopicId.of(topic.topic_id))
+            name = known.name if known is not None else ""
+        if name:
+            self._caller.refused_batches.note((name, number), batch, ErrorCode(result.error_code))
 
     def join_last(self) -> None:
         """Join the last two topics of the answer: they are two pieces of one."""
@@ -128,7 +147,7 @@ class Produce:
                 return False
             self._appended(part, written)
         except QanatError as fault:
-            _refuse_append(part, fault)
+            self._refuse_append(part, fault)
         return True
 
     async def append_waiting(self, parts: list[Part]) -> None:
@@ -142,7 +161,7 @@ class Produce:
                     _refuse_zstd(batch)
                 self._appended(part, await partition.append(batch))
             except QanatError as fault:
-                _refuse_append(part, fault)
+                self._refuse_append(part, fault)
         await asyncio.gather(*(self._ingest(part) for part in parts if is_staged(part[1])))
 
     async def _ingest(self, part: Part) -> None:
@@ -150,7 +169,7 @@ class Produce:
         try:
             self._appended(part, await partition.ingest(read_staged(batch)))
         except QanatError as fault:
-            _refuse_append(part, fault)
+            self._refuse_append(part, fault)
 
     def _appended(self, part: Part, written: Written) -> None:
         partition, _, result = part
@@ -159,6 +178,15 @@ class Produce:
         result.log_start_offset = partition.log.log_start_offset
         if written.durable is not None and self._request.acks == ALL:
             self._waiting[written.durable] = result
+
+    def _refuse_append(self, part: Part, fault: QanatError) -> None:
+        partition, batch, result = part
+        _refuse(result, fault.code, str(fault))
+        self._caller.refused_batches.note(partition.at, batch, fault.code)
+        if isinstance(fault, InvalidRecordError):
+            result.record_errors = [BatchIndexAndErrorMessage(*one) for one in fault.records]
+        if result.record_errors or fault.code in _WITH_LOG_START:
+            result.log_start_offset = partition.log.log_start_offset
 
     def answer(self) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
         """The answer: none, the response, or a future of it until everything is durable."""
@@ -314,15 +342,6 @@ def _too_few(partition: Partition) -> str:
         f"The size of the current ISR : {partition.in_sync_replicas} is insufficient to satisfy the min.isr "
         f"requirement of {partition.needed_in_sync} for partition {partition.at}"
     )
-
-
-def _refuse_append(part: Part, fault: QanatError) -> None:
-    partition, _, result = part
-    _refuse(result, fault.code, str(fault))
-    if isinstance(fault, InvalidRecordError):
-        result.record_errors = [BatchIndexAndErrorMessage(*one) for one in fault.records]
-    if result.record_errors or fault.code in _WITH_LOG_START:
-        result.log_start_offset = partition.log.log_start_offset
 
 
 def _refuse(result: PartitionProduceResponse, code: ErrorCode, message: str) -> None:

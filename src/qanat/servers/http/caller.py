@@ -12,6 +12,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
+from qanat.api.records.refused_batches import RefusedBatches
 from qanat.security.authentication import ANONYMOUS, Accepted, Authenticator, Principal
 from qanat.servers.http.problems import Problem
 
@@ -23,12 +24,21 @@ _CHALLENGE = ((b"www-authenticate", b'Basic realm="qanat", charset="UTF-8"'),)
 class HttpCaller:
     """The client of one request."""
 
-    __slots__ = ("__weakref__", "host", "is_closed_by_broker", "is_inter_broker", "peer", "principal")
+    __slots__ = (
+        "__weakref__",
+        "host",
+        "is_closed_by_broker",
+        "is_inter_broker",
+        "peer",
+        "principal",
+        "refused_batches",
+    )
 
     def __init__(self, address: tuple[str, int] | None, principal: Principal = ANONYMOUS) -> None:
         self.host = address[0] if address else ""
         self.peer = f"{address[0]}:{address[1]}" if address else ""
         self.principal = principal
+        self.refused_batches = RefusedBatches()
         self.is_inter_broker = False
         self.is_closed_by_broker = True
         """The end of a request is not the client's doing: it releases nothing that the client holds."""

@@ -11,6 +11,6 @@ cdef class ProduceFastPath:
     cdef dict _writable
     cdef ApiCounters _counters
     @cython.locals(request=FastProduce, partition=PartitionEnd, counters=ApiCounters, acks=int, elapsed_s=double)
-    cpdef try_handle(self, frame, double began)
+    cpdef try_handle(self, frame, refused_batches, double began)
 
 cpdef bint is_plain(FastProduce request, batch) except -1

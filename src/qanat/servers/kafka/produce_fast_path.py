@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from qanat.api.records.ack_timeouts import AckTimeouts
 from qanat.api.records.leader_hints import add_leader_hints
+from qanat.api.records.refused_batches import RefusedBatches
 from qanat.broker.broker import Broker
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.replicas.partition_end import Written
@@ -69,13 +70,16 @@ class ProduceFastPath:
     def close(self) -> None:
         self._ack_timeouts.close()
 
-    def try_handle(self, frame: memoryview, began: float) -> Outcome | OrdinaryPath:
+    def try_handle(self, frame: memoryview, refused_batches: RefusedBatches, began: float) -> Outcome | OrdinaryPath:
         """Append the batch of a request; its answer, at once or when the batch is durable."""
         request = read_fast_produce(frame)
         if request is None:
             return ORDINARY_PATH
-        partition = self._writable.get((request.name.decode(), request.index))
+        at = (request.name.decode(), request.index)
+        partition = self._writable.get(at)
         acks = request.acks
+        if refused_batches and at in refused_batches:
+            return ORDINARY_PATH
         if partition is None or (acks == ALL and partition.leader is not None and partition.lacks_replicas):
             return ORDINARY_PATH
         batch = frame[request.start : request.end]
