@@ -12,7 +12,7 @@
 - `add_partitions`  AddPartitionsToTxn and its verification
 - `end_transaction` EndTxn, timeouts, and the completion after the markers are written
 - `describe`        DescribeTransactions, ListTransactions
-- `expiry`        expiry of transactional ids
+- `transactional_id_expiration`        expiry of transactional ids
 
 Rule 1: a decision changes the ledger at once; its answer waits until its records are durable, and its
         markers are written after that and not before (`decisions`).

@@ -24,7 +24,6 @@ from qanat.transactions.decision_builder import DecisionBuilder, ShardState, Tim
 from qanat.transactions.decisions import Decision
 from qanat.transactions.describe import describe, list_transactions
 from qanat.transactions.end_transaction import complete, end, on_timeout
-from qanat.transactions.expiry import expire, schedule_next
 from qanat.transactions.init_producer_id import initialise
 from qanat.transactions.ledger import Ledger
 from qanat.transactions.records import LedgerRecord
@@ -41,6 +40,7 @@ from qanat.transactions.requests import (
 )
 from qanat.transactions.settings import TransactionSettings
 from qanat.transactions.states import TransactionState
+from qanat.transactions.transactional_id_expiration import expire, schedule_next
 
 LONGEST_ID = 8_000
 """Characters: the id must fit a record's key in UTF-8."""

@@ -73,9 +73,9 @@ def abort_without_fencing(patches: Patches) -> None:
         end_transaction._write_prepared(builder, record)
 
     patches.put(end_transaction, "abort_and_fence", aborted)
-    from qanat.transactions import expiry, init_producer_id
+    from qanat.transactions import init_producer_id, transactional_id_expiration
 
-    for module in (expiry, init_producer_id):
+    for module in (init_producer_id, transactional_id_expiration):
         if "abort_and_fence" in vars(module):
             patches.put(module, "abort_and_fence", aborted)
 

@@ -1,7 +1,8 @@
 """Coordinators of groups and transactions: each stores its state in an internal topic, one shard a partition.
 
 - `coordinator_host`           what coordinators need of their broker
-- `internal_topic`             the topic of a coordinator: created on first use, loaded shard by shard
+- `internal_topic`             the topic of a coordinator: created on first use, one shard a partition
+- `shard_loading`              the load of a shard; requests wait, or get COORDINATOR_LOAD_IN_PROGRESS
 - `coordinator_shard`          what every coordinator does with a decision: append, wait until durable, answer; tick;
   end
 - `group_coordinator`          consumer groups and share groups, around `groups`

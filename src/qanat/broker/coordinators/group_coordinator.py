@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 from qanat.broker.coordinators import group_events
 from qanat.broker.coordinators.coordinator_host import CoordinatorHost
 from qanat.broker.coordinators.coordinator_shard import Clocks, CoordinatorShard
-from qanat.broker.coordinators.internal_topic import InternalTopic, replay
+from qanat.broker.coordinators.internal_topic import InternalTopic
+from qanat.broker.coordinators.shard_loading import replay
 from qanat.broker.replicas.partition import EndMarker, Partition
 from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.broker.settings.group_settings import GroupConfigs

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from qanat.broker.coordinators.coordinator_host import CoordinatorHost
 from qanat.broker.coordinators.coordinator_shard import Clocks, CoordinatorShard
-from qanat.broker.coordinators.internal_topic import InternalTopic, replay
+from qanat.broker.coordinators.internal_topic import InternalTopic
+from qanat.broker.coordinators.shard_loading import replay
 from qanat.broker.replicas.partition import EndMarker, Partition
 from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.cluster.producer_ids import ProducerIdAllocator

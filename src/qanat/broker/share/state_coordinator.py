@@ -10,7 +10,8 @@ import asyncio
 from collections.abc import Iterable
 
 from qanat.broker.coordinators.coordinator_shard import Clocks, CoordinatorShard
-from qanat.broker.coordinators.internal_topic import InternalTopic, replay
+from qanat.broker.coordinators.internal_topic import InternalTopic
+from qanat.broker.coordinators.shard_loading import replay
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.share.remote_state import RemoteShareState, SharePersister
 from qanat.broker.share.share_host import ShareHost

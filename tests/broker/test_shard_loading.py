@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qanat.broker.coordinators import internal_topic
+from qanat.broker.coordinators import shard_loading
 from qanat.broker.replicas.partition import Partition
 from qanat.groups.replies import FetchReply
 from qanat.groups.requests import CommitOffsets, FetchOffsets, OffsetToCommit
@@ -38,19 +38,19 @@ async def test_a_group_is_asked_to_come_again_while_its_offsets_are_read(
         return await read(partition, offset, max_bytes, end_offset)
 
     monkeypatch.setattr(Partition, "read", read_slowly)
-    monkeypatch.setattr(internal_topic, "LOAD_WAIT_S", 0.01)
+    monkeypatch.setattr(shard_loading, "LOAD_WAIT_S", 0.01)
     async with EmbeddedBroker.here(data_dir=tmp_path) as broker:
         for _ in range(3):
             assert (await fetch(broker)).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         disk.set()
-        monkeypatch.setattr(internal_topic, "LOAD_WAIT_S", 60.0)
+        monkeypatch.setattr(shard_loading, "LOAD_WAIT_S", 60.0)
         reply = await fetch(broker)
         assert reply.error is ErrorCode.NONE
         assert [one.offset for one in reply.offsets] == [17]
 
 
 async def test_a_group_without_anything_to_read_is_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(internal_topic, "LOAD_WAIT_S", 60.0)
+    monkeypatch.setattr(shard_loading, "LOAD_WAIT_S", 60.0)
     async with EmbeddedBroker.here() as broker:
         assert (await fetch(broker)).error is ErrorCode.NONE
 
