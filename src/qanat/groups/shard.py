@@ -23,7 +23,8 @@ from qanat.groups.assignors.built_in import built_in
 from qanat.groups.classic import rebalance
 from qanat.groups.classic.group import ClassicGroup
 from qanat.groups.classic.joining import join
-from qanat.groups.classic.membership import heartbeat, leave, sync
+from qanat.groups.classic.membership import leave, sync
+from qanat.groups.classic.sessions import heartbeat, on_session_timer
 from qanat.groups.classic.view import describe, list_groups
 from qanat.groups.committing import commit, commit_in_transaction, delete_offsets, fetch
 from qanat.groups.consumer import classic_members, leaving, sessions
@@ -196,7 +197,7 @@ class GroupShard:
             return
         match timer.kind:
             case TimerKind.SESSION:
-                rebalance.on_session_timer(builder, group, timer.member_id)
+                on_session_timer(builder, group, timer.member_id)
             case TimerKind.JOIN:
                 rebalance.on_join_timer(builder, group)
             case TimerKind.SYNC:

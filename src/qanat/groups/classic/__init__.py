@@ -4,7 +4,8 @@
 - `group`        a live group and its members: bookkeeping without rules
 - `rebalance`    from one generation to the next, with all its timeouts
 - `joining`      JoinGroup: new, pending, known and static members
-- `membership`   SyncGroup, Heartbeat, LeaveGroup, and the checks of members
+- `membership`   SyncGroup, LeaveGroup, and the checks of members
+- `sessions`     Heartbeat, and the end of a session
 - `view`         DescribeGroups and ListGroups
 - `subscription` reads the topics in the members' opaque bytes
 

@@ -1,4 +1,4 @@
-"""SyncGroup, Heartbeat and LeaveGroup: requests of a generation's members, and who is a member.
+"""SyncGroup and LeaveGroup: requests of a generation's members, and who is a member.
 
 - SyncGroup 5   the protocol's type and name are compared
 - LeaveGroup 3  several members in one request, static ones by instance id alone
@@ -10,12 +10,12 @@ rebalance, and a parked sync is answered when its member is removed.
 from __future__ import annotations
 
 from qanat.groups.classic.group import ClassicGroup, Member
-from qanat.groups.classic.rebalance import answer_sync, maybe_complete_join, prepare_or_complete, remove, renew_session
+from qanat.groups.classic.rebalance import answer_sync, maybe_complete_join, prepare_or_complete, remove
 from qanat.groups.classic.states import GroupState
 from qanat.groups.decision_builder import DecisionBuilder
 from qanat.groups.decisions import Parked
-from qanat.groups.replies import HeartbeatReply, LeaveReply, LeftMember, SyncReply
-from qanat.groups.requests import Heartbeat, LeaveGroup, LeavingMember, SyncGroup
+from qanat.groups.replies import LeaveReply, LeftMember, SyncReply
+from qanat.groups.requests import LeaveGroup, LeavingMember, SyncGroup
 from qanat.groups.timers import TimerKind
 from qanat.model.error_codes import ErrorCode
 
@@ -83,18 +83,6 @@ def _assignment(group: ClassicGroup, member: Member) -> SyncReply:
 
 def _differs(asked: str | None, present: str | None) -> bool:
     return asked is not None and present is not None and asked != present
-
-
-def heartbeat(builder: DecisionBuilder, request: Heartbeat) -> HeartbeatReply:
-    group = builder.state.groups.get(request.group_id)
-    if group is None:
-        return HeartbeatReply(ErrorCode.UNKNOWN_MEMBER_ID)
-    error = generation_error(group, request.member_id, request.instance_id, request.generation_id)
-    if error is not ErrorCode.NONE:
-        return HeartbeatReply(error)
-    renew_session(builder, group, group.members[request.member_id])
-    is_called = group.state is GroupState.PREPARING_REBALANCE
-    return HeartbeatReply(ErrorCode.REBALANCE_IN_PROGRESS if is_called else ErrorCode.NONE)
 
 
 def leave(builder: DecisionBuilder, request: LeaveGroup) -> LeaveReply:

@@ -92,17 +92,6 @@ def on_sync_timer(builder: DecisionBuilder, group: ClassicGroup) -> None:
         prepare(builder, group)
 
 
-def on_session_timer(builder: DecisionBuilder, group: ClassicGroup, member_id: str) -> None:
-    """A member was silent for too long; one with a parked request is not, unless it never was in a generation."""
-    member = group.members.get(member_id)
-    if member is None:
-        group.pending_members.pop(member_id, None)
-        maybe_complete_join(builder, group)
-    elif member.is_new or (member.join_ticket is None and member.sync_ticket is None):
-        remove(builder, group, member)
-        prepare_or_complete(builder, group)
-
-
 def remove(builder: DecisionBuilder, group: ClassicGroup, member: Member) -> None:
     """Remove a member and answer its parked requests."""
     release(builder, group, member, ErrorCode.UNKNOWN_MEMBER_ID)
