@@ -10,7 +10,7 @@ import pytest
 from tests.broker.test_partition import EPOCH, follow, led
 from tests.groups.shell import RANGE, Topics
 from tests.log.batches import NOW
-from tests.log.directories import ListenerSecurity, WatchedFiles, running_log, until
+from tests.log.directories import WatchedFiles, WorkerBarrier, running_log, until
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.broker.coordinators.coordinator_shard import Clocks
@@ -66,15 +66,15 @@ def outcome(answer: asyncio.Future[Reply]) -> ErrorCode:
 
 
 async def test_c50_an_answer_waits_for_the_disk_and_so_does_every_answer_after_it() -> None:
-    gate, files = ListenerSecurity(), WatchedFiles(MemoryFiles())
+    barrier, files = WorkerBarrier(), WatchedFiles(MemoryFiles())
     async with serving(files) as (_, partition, shard):
-        files.before_sync = gate
+        files.before_sync = barrier
         answers = [shard.ask(commit(17)), shard.ask(FetchOffsets(GROUP))]
-        await until(lambda: gate.is_reached)
+        await until(lambda: barrier.is_reached)
         assert partition.log.end_offset == 1, "it is decided and written"
         assert not any(answer.done() for answer in answers), "a reader must not see what may be lost yet"
 
-        gate.open()
+        barrier.open()
         await asyncio.wait_for(asyncio.gather(*answers), 10)
         assert outcome(answers[0]) is ErrorCode.NONE
         fetched = answers[1].result()
@@ -209,15 +209,15 @@ async def test_c38_a_shard_of_an_old_leader_epoch_writes_nothing_and_says_so() -
 
 
 async def test_a_parked_answer_is_given_when_its_deadline_has_come_and_that_is_durable() -> None:
-    gate, files = ListenerSecurity(), WatchedFiles(MemoryFiles())
+    barrier, files = WorkerBarrier(), WatchedFiles(MemoryFiles())
     async with serving(files) as (_, _, shard):
         joining = shard.ask(join())
         assert not joining.done(), "others may join"
-        files.before_sync = gate
-        await until(lambda: gate.is_reached)
+        files.before_sync = barrier
+        await until(lambda: barrier.is_reached)
         assert not joining.done()
 
-        gate.open()
+        barrier.open()
         reply = await asyncio.wait_for(joining, 10)
         assert isinstance(reply, JoinReply)
         assert reply.error is ErrorCode.NONE

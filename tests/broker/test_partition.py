@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.log.batches import batch
-from tests.log.directories import ListenerSecurity, WatchedFiles, running_log, until
+from tests.log.directories import WatchedFiles, WorkerBarrier, running_log, until
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.broker.replicas.partition import EndMarker, Partition
@@ -129,18 +129,18 @@ async def test_nothing_is_written_to_a_retired_partition() -> None:
 
 async def test_a_batch_that_waited_for_the_disk_while_the_partition_was_retired_is_not_acknowledged() -> None:
     """A sole replica that gets followers is led in the same epoch: the log itself would accept the batch."""
-    gate, files, large = (
-        ListenerSecurity(),
+    barrier, files, large = (
+        WorkerBarrier(),
         WatchedFiles(MemoryFiles()),
         batch([(b"key", bytes(WRITTEN_ON_LOOP_BYTES))]),
     )
     async with leading(files, has_sole_client=True, max_message_bytes=2 * len(large)) as (runtime, partition):
-        files.before_write = gate
+        files.before_write = barrier
         writing = asyncio.create_task(partition.append(large))
-        await until(lambda: gate.is_reached)
+        await until(lambda: barrier.is_reached)
         partition.retire()
         led(runtime, partition.log)
-        gate.open()
+        barrier.open()
 
         with pytest.raises(NotLeaderError):
             await writing
@@ -163,15 +163,15 @@ async def test_the_start_is_shared_when_every_member_has_it() -> None:
 
 
 async def test_a_sole_replica_acknowledges_what_is_on_disk_and_not_before() -> None:
-    gate, files = ListenerSecurity(), WatchedFiles(MemoryFiles())
+    barrier, files = WorkerBarrier(), WatchedFiles(MemoryFiles())
     async with leading(files, has_sole_client=True) as (_, partition):
-        files.before_sync = gate
+        files.before_sync = barrier
         durable = partition.append_own(batch(1)).durable
         assert durable is not None
-        await until(lambda: gate.is_reached)
+        await until(lambda: barrier.is_reached)
         assert not durable.done()
         assert partition.log.high_watermark == 0
 
-        gate.open()
+        barrier.open()
         await asyncio.wait_for(durable, 10)
         await until(lambda: partition.log.high_watermark == 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.log.batches import batch
-from tests.log.directories import AT, ListenerSecurity, WatchedFiles, running_log, until
+from tests.log.directories import AT, WatchedFiles, WorkerBarrier, running_log, until
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.broker.replicas.local_replicas import FollowerReplica
@@ -19,16 +19,16 @@ def reader_of(log: PartitionLog) -> FollowerReplica:
 
 
 async def test_a_copy_is_settled_when_all_of_it_is_on_disk_and_not_while_fsync_runs() -> None:
-    gate, files = ListenerSecurity(), WatchedFiles(MemoryFiles())
+    barrier, files = WorkerBarrier(), WatchedFiles(MemoryFiles())
     async with running_log(files) as (runtime, log):
         assert _is_settled(reader_of(log))
-        files.before_sync = gate
+        files.before_sync = barrier
         appended = await runtime.append(log, batch(1), 0)
         flushed = asyncio.ensure_future(runtime.flushed(log, appended.last_offset + 1))
-        await until(lambda: gate.is_reached)
+        await until(lambda: barrier.is_reached)
         assert not _is_settled(reader_of(log))
 
-        gate.open()
+        barrier.open()
         await flushed
         assert _is_settled(reader_of(log))
 
@@ -42,35 +42,35 @@ async def test_a_copy_of_a_topic_that_leaves_flushing_to_the_kernel_is_settled_w
 
 
 async def test_a_copy_is_not_settled_while_a_worker_still_writes_what_we_took_as_leader() -> None:
-    gate, files, large = (
-        ListenerSecurity(),
+    barrier, files, large = (
+        WorkerBarrier(),
         WatchedFiles(MemoryFiles()),
         batch([(b"key", bytes(WRITTEN_ON_LOOP_BYTES))]),
     )
     async with running_log(files, max_message_bytes=2 * len(large), flush_messages=1000) as (runtime, log):
-        files.before_write = gate
+        files.before_write = barrier
         writing = asyncio.create_task(runtime.append(log, large, 0))
-        await until(lambda: gate.is_reached)
+        await until(lambda: barrier.is_reached)
         assert not _is_settled(reader_of(log))
 
-        gate.open()
+        barrier.open()
         await writing
         assert _is_settled(reader_of(log))
 
 
 async def test_a_copy_is_not_settled_while_it_is_being_cut() -> None:
-    gate, files = ListenerSecurity(), WatchedFiles(MemoryFiles())
+    barrier, files = WorkerBarrier(), WatchedFiles(MemoryFiles())
     async with running_log(files, flush_messages=1000) as (runtime, log):
         for _ in range(4):
             await runtime.append(log, batch(1), 0)
         await runtime.flushed(log, 4)
-        files.before_sync = gate
+        files.before_sync = barrier
         cutting = asyncio.create_task(runtime.truncate(log, 2))
-        await until(lambda: gate.is_reached)
+        await until(lambda: barrier.is_reached)
         assert log.running_job == "truncation"
         assert not _is_settled(reader_of(log))
 
-        gate.open()
+        barrier.open()
         await cutting
         assert log.end_offset == 2
         assert _is_settled(reader_of(log))
