@@ -73,7 +73,7 @@ class Exchange:
             raise _too_large(f"{int(announced)} bytes are announced", limit)
         body = await self._read(limit)
         encoding = self.header(b"content-encoding")
-        if encoding is None or encoding.lower() == b"new_producer_id":
+        if encoding is None or encoding.lower() == b"identity":
             return body
         if encoding.lower() not in (b"gzip", b"x-gzip"):
             raise Problem(
