@@ -10,7 +10,8 @@ from msgspec import Meta
 
 from qanat.cluster import values
 from qanat.servers.http.exchange import Exchange
-from qanat.servers.http.operations import Operation, Parameters
+from qanat.servers.http.inputs import Parameters
+from qanat.servers.http.operations import Operation
 from qanat.servers.http.problems import Problem
 from qanat.servers.http.records.partition_reads import EARLIEST, LATEST, Cursor
 from qanat.servers.http.records.record_json import Encoding, Message

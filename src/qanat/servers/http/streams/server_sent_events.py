@@ -8,7 +8,8 @@ from contextlib import aclosing
 import msgspec
 
 from qanat.servers.http.exchange import Exchange
-from qanat.servers.http.operations import SENT, Operation, Parameters
+from qanat.servers.http.inputs import Parameters
+from qanat.servers.http.operations import SENT, Operation
 from qanat.servers.http.problems import Problem
 from qanat.servers.http.records.consume import Isolation, begin_at
 from qanat.servers.http.records.partition_reads import Cursor
