@@ -34,24 +34,24 @@ from qanat.groups.consumer.requirements import (
 from qanat.groups.consumer.subscriptions import refresh
 from qanat.groups.consumer.target import assign
 from qanat.groups.decision_builder import DecisionBuilder
-from qanat.groups.replies import ConsumerHeartbeatReply
+from qanat.groups.replies import AssignmentReply
 from qanat.groups.requests import ConsumerHeartbeat, TopicVisibility
 from qanat.model.error_codes import ErrorCode
 
 
-def heartbeat(builder: DecisionBuilder, request: ConsumerHeartbeat) -> ConsumerHeartbeatReply:
+def heartbeat(builder: DecisionBuilder, request: ConsumerHeartbeat) -> AssignmentReply:
     refusal = malformed(request, builder.state.assignors)
     if refusal is not None:
-        return ConsumerHeartbeatReply(*refusal)
+        return AssignmentReply(*refusal)
     if request.member_epoch in (LEAVING, GONE_FOR_A_WHILE):
         return leaving.leave(builder, request)
     group = _group(builder, request)
     if isinstance(group, Refusal):
-        return ConsumerHeartbeatReply(*group)
+        return AssignmentReply(*group)
     member_id = request.member_id or request.unique
     member = _member(builder, group, request, member_id)
     if isinstance(member, Refusal):
-        return ConsumerHeartbeatReply(*member)
+        return AssignmentReply(*member)
     return _follow(builder, group, member, request)
 
 
@@ -109,7 +109,7 @@ def replace_member(
 
 def _follow(
     builder: DecisionBuilder, group: ConsumerGroup, before: ConsumerMemberRecord, request: ConsumerHeartbeat
-) -> ConsumerHeartbeatReply:
+) -> AssignmentReply:
     """Apply the changes, and take the member one step further."""
     member = _updated(before, request)
     if request.visibility is not None:
@@ -122,7 +122,7 @@ def _follow(
     is_late = request.member_epoch == JOINING and known.epoch > JOINING
     current = reconcile(builder, group, member, None if is_late else request.owned)
     sessions.renew_session(builder, group, member)
-    return ConsumerHeartbeatReply(
+    return AssignmentReply(
         member_id=member.member_id,
         member_epoch=current.epoch,
         heartbeat_interval_ms=builder.group_overrides(group.group_id).consumer_heartbeat_interval_ms,

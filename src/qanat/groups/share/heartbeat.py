@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from qanat.groups.consumer.requirements import JOINING, LEAVING, Refusal
 from qanat.groups.decision_builder import DecisionBuilder
-from qanat.groups.replies import ShareHeartbeatReply
+from qanat.groups.replies import AssignmentReply
 from qanat.groups.requests import ShareHeartbeat
 from qanat.groups.share import removal, sessions
 from qanat.groups.share.group import ShareGroup
@@ -21,16 +21,16 @@ from qanat.groups.share.target import assign
 from qanat.model.error_codes import ErrorCode
 
 
-def heartbeat(builder: DecisionBuilder, request: ShareHeartbeat) -> ShareHeartbeatReply:
+def heartbeat(builder: DecisionBuilder, request: ShareHeartbeat) -> AssignmentReply:
     group = malformed(request) or _group(builder, request)
     if isinstance(group, Refusal):
-        return ShareHeartbeatReply(*group)
+        return AssignmentReply(*group)
     before = _member(group, request)
     if isinstance(before, Refusal):
-        return ShareHeartbeatReply(*before)
+        return AssignmentReply(*before)
     if request.member_epoch == LEAVING:
         removal.remove_member(builder, group, request.member_id)
-        return ShareHeartbeatReply(member_id=request.member_id, member_epoch=LEAVING)
+        return AssignmentReply(member_id=request.member_id, member_epoch=LEAVING)
     return _follow(builder, group, before, request)
 
 
@@ -64,7 +64,7 @@ def _member(group: ShareGroup, request: ShareHeartbeat) -> ShareMemberRecord | R
 
 def _follow(
     builder: DecisionBuilder, group: ShareGroup, before: ShareMemberRecord, request: ShareHeartbeat
-) -> ShareHeartbeatReply:
+) -> AssignmentReply:
     """Apply the changes, and return the member's assignment."""
     member = _updated(before, request)
     is_there = member.member_id in group.members
@@ -77,7 +77,7 @@ def _follow(
     current = _reconciled(builder, group, known)
     sessions.renew(builder, group, member.member_id)
     is_full = request.member_epoch == JOINING or request.topics is not None
-    return ShareHeartbeatReply(
+    return AssignmentReply(
         member_id=member.member_id,
         member_epoch=current.epoch,
         heartbeat_interval_ms=builder.group_overrides(group.group_id).share_heartbeat_interval_ms,
