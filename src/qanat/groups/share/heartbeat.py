@@ -8,17 +8,16 @@ a fenced member may join again at once, and need not wait until its old session 
 
 from __future__ import annotations
 
-from qanat.groups.consumer.requirements import JOINING, LEAVING, Refusal
 from qanat.groups.decision_builder import DecisionBuilder
+from qanat.groups.refusals import JOINING, LEAVING, Refusal, full, other_kind, unknown_member
 from qanat.groups.replies import AssignmentReply
 from qanat.groups.requests import ShareHeartbeat
 from qanat.groups.share import removal, sessions
 from qanat.groups.share.group import ShareGroup
 from qanat.groups.share.records import ShareCurrentRecord, ShareMemberRecord
-from qanat.groups.share.requirements import epoch_refusal, is_taken, malformed, no_share_group, unknown_member
+from qanat.groups.share.requirements import epoch_refusal, is_taken, malformed
 from qanat.groups.share.subscriptions import refresh
 from qanat.groups.share.target import assign
-from qanat.model.error_codes import ErrorCode
 
 
 def heartbeat(builder: DecisionBuilder, request: ShareHeartbeat) -> AssignmentReply:
@@ -39,13 +38,12 @@ def _group(builder: DecisionBuilder, request: ShareHeartbeat) -> ShareGroup | Re
     group_id = request.group_id
     group = builder.state.ledger.shares.get(group_id)
     if group is None and (is_taken(builder, group_id) or request.member_epoch != JOINING):
-        return no_share_group(group_id)
+        return other_kind("share", group_id)
     if group is None:
         return ShareGroup(group_id)
     size_max = builder.state.settings.group_share_max_size
     if request.member_epoch == JOINING and request.member_id not in group.members and len(group.members) >= size_max:
-        text = f"The share group has reached its maximum capacity of {size_max} members."
-        return Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
+        return full("share", size_max)
     return group
 
 
@@ -53,10 +51,9 @@ def _member(group: ShareGroup, request: ShareHeartbeat) -> ShareMemberRecord | R
     """The member as it was before this heartbeat; a new one has nothing yet."""
     member = group.members.get(request.member_id)
     if member is None:
-        is_new = request.member_epoch == JOINING
-        return (
-            ShareMemberRecord(group.group_id, request.member_id) if is_new else unknown_member(group, request.member_id)
-        )
+        if request.member_epoch != JOINING:
+            return unknown_member(group.group_id, request.member_id)
+        return ShareMemberRecord(group.group_id, request.member_id)
     if request.member_epoch == LEAVING:
         return member
     return epoch_refusal(group.current_of(request.member_id), request.member_epoch) or member
