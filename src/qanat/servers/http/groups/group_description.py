@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from qanat.connection.assignors import decode_assignment
+from qanat.connection.assignors import described_assignment
 from qanat.model.error_codes import ErrorCode
-from qanat.model.errors import QanatError
 from qanat.servers.http.problems import Problem, check
 from qanat.wire.kafka.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -77,10 +76,7 @@ async def _classic(gateway: KafkaGateway, caller: HttpCaller, group: str) -> tup
     members = []
     for one in found.members:
         assignment: dict[str, list[int]] = {}
-        try:
-            for at in decode_assignment(bytes(one.member_assignment)) if one.member_assignment else []:
-                assignment.setdefault(at.topic, []).append(at.partition)
-        except QanatError:
-            assignment = {}  # The members' own protocol, which the broker cannot decode.
+        for at in described_assignment(bytes(one.member_assignment)):
+            assignment.setdefault(at.topic, []).append(at.partition)
         members.append(MemberView(one.member_id, one.client_id, one.client_host.lstrip("/"), None, assignment))
     return found.group_state, "classic", members
