@@ -56,15 +56,7 @@ async def _describe(request: ConsumerGroupDescribeRequest, context: RequestConte
         assert isinstance(reply, ConsumerDescribeReply)
         return reply
 
-    groups = await describe_with_epochs(
-        request.group_ids,
-        ask,
-        DescribedGroup,
-        _member,
-        "consumer",
-        context,
-        with_operations=request.include_authorized_operations,
-    )
+    groups = await describe_with_epochs(request, ask, DescribedGroup, _member, "consumer", context)
     return ConsumerGroupDescribeResponse(groups=groups)
 
 

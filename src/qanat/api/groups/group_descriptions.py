@@ -27,6 +27,13 @@ class _Described(Protocol):
     authorized_operations: int
 
 
+class _Describe(Protocol):
+    """A request to describe consumer or share groups."""
+
+    group_ids: list[str]
+    include_authorized_operations: bool
+
+
 class _Reply(Protocol):
     @property
     def error(self) -> ErrorCode: ...
@@ -57,14 +64,12 @@ async def describe_each(
 
 
 async def describe_with_epochs(
-    group_ids: Iterable[str],
+    request: _Describe,
     ask: Callable[[str], Awaitable[EpochReply]],
     row: Callable[..., Described],
     member: Callable[[Any], Any],
     kind: str,
     context: RequestContext,
-    *,
-    with_operations: bool,
 ) -> list[Described]:
     """The same for consumer and share groups, whose members and assignments have epochs."""
 
@@ -81,7 +86,8 @@ async def describe_with_epochs(
             members=[member(one) async for one in context.yielder.over(reply.members)],
         )
 
-    return await describe_each(group_ids, ask, describe, context, with_operations=with_operations)
+    with_operations = request.include_authorized_operations
+    return await describe_each(request.group_ids, ask, describe, context, with_operations=with_operations)
 
 
 def assignment_rows(row: Callable[..., Any], partitions: Iterable[NamedPartitions]) -> list[Any]:

@@ -57,15 +57,7 @@ async def _describe(request: ShareGroupDescribeRequest, context: RequestContext)
         assert isinstance(reply, ShareDescribeReply)
         return reply
 
-    groups = await describe_with_epochs(
-        request.group_ids,
-        ask,
-        DescribedGroup,
-        _member,
-        "share",
-        context,
-        with_operations=request.include_authorized_operations,
-    )
+    groups = await describe_with_epochs(request, ask, DescribedGroup, _member, "share", context)
     return ShareGroupDescribeResponse(groups=groups)
 
 
