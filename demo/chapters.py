@@ -22,7 +22,8 @@ from qanat.log.settings import LogSettings
 from qanat.log.timestamp_lookup import find_timestamp
 from qanat.model.ids import TopicPartition
 from qanat.wire.batch_header import split_batches
-from qanat.wire.columns import BinaryColumn, decode_columns
+from qanat.wire.column_layout import BinaryColumn
+from qanat.wire.columns import decode_columns
 from qanat.wire.compression import Codec
 from qanat.wire.records import encode_batch
 

@@ -10,7 +10,7 @@ from tests.groups.shell import Call, Shell
 from qanat.groups.consumer.embedded import read_assignment
 from qanat.groups.consumer.group import ConsumerGroup
 from qanat.groups.consumer.records import Partitions, TopicIdPartition
-from qanat.groups.replies import ConsumerHeartbeatReply, HeartbeatReply, JoinReply, Reply, SyncReply
+from qanat.groups.replies import AssignmentReply, HeartbeatReply, JoinReply, Reply, SyncReply
 from qanat.groups.requests import ConsumerHeartbeat, Heartbeat, Protocol, SyncGroup
 from qanat.model.error_codes import ErrorCode
 
@@ -70,7 +70,7 @@ class Consumer:
         return beat(self.member_id, self.epoch, instance_id=self.instance_id)
 
     def hear(self, reply: Reply) -> None:
-        assert isinstance(reply, ConsumerHeartbeatReply)
+        assert isinstance(reply, AssignmentReply)
         if reply.error in ABANDON or reply.error is ErrorCode.FENCED_INSTANCE_ID:
             self.forget()
         if reply.error is not ErrorCode.NONE or reply.member_epoch < 0:

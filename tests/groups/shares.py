@@ -7,7 +7,7 @@ from typing import Any
 from tests.groups.shell import Shell
 
 from qanat.groups.consumer.records import Partitions
-from qanat.groups.replies import Reply, ShareHeartbeatReply
+from qanat.groups.replies import AssignmentReply, Reply
 from qanat.groups.requests import ShareHeartbeat
 from qanat.groups.share.group import ShareGroup
 from qanat.model.error_codes import ErrorCode
@@ -41,7 +41,7 @@ class Worker:
         return beat(self.member_id, self.epoch, topics=self.topics if is_full or self.epoch == 0 else None)
 
     def hear(self, reply: Reply) -> None:
-        assert isinstance(reply, ShareHeartbeatReply)
+        assert isinstance(reply, AssignmentReply)
         if reply.error is not ErrorCode.NONE:
             self.forget()
             return

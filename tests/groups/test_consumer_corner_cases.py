@@ -10,7 +10,7 @@ from tests.groups.shell import DAY, SECOND, Shell
 
 from qanat.groups.consumer.group import ConsumerGroupState
 from qanat.groups.consumer.records import ConsumerGroupRecord, CurrentAssignmentRecord, MemberState
-from qanat.groups.replies import CommitReply, ConsumerHeartbeatReply, FetchReply
+from qanat.groups.replies import AssignmentReply, CommitReply, FetchReply
 from qanat.groups.requests import (
     CommitOffsets,
     CommitTransactionOffsets,
@@ -23,8 +23,8 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
 
 
-def told(shell: Shell, request: ConsumerHeartbeat) -> ConsumerHeartbeatReply:
-    return shell.ask(request, ConsumerHeartbeatReply)
+def told(shell: Shell, request: ConsumerHeartbeat) -> AssignmentReply:
+    return shell.ask(request, AssignmentReply)
 
 
 def commit(shell: Shell, member_id: str, epoch: int, *, topic: str = "orders", metadata: str = "") -> ErrorCode:
@@ -69,7 +69,7 @@ def test_c50_a_member_hears_of_its_partitions_when_that_is_durable_and_not_befor
     assert "g" not in shell.shard.ledger.consumers
     call = shell.send(join("a"))
     shell.flush()
-    assert numbers(call.reply(ConsumerHeartbeatReply).assignment) == list(range(8))
+    assert numbers(call.reply(AssignmentReply).assignment) == list(range(8))
 
 
 def test_c51_a_static_member_that_bounces_moves_nothing() -> None:

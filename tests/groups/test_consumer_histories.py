@@ -21,7 +21,7 @@ from tests.groups.shell import SECOND, Call, Shell, subscription
 from qanat.groups.classic.states import GroupState
 from qanat.groups.consumer.group import ConsumerGroup, ConsumerGroupState
 from qanat.groups.consumer.records import MemberState, TopicIdPartition
-from qanat.groups.replies import ConsumerHeartbeatReply
+from qanat.groups.replies import AssignmentReply
 from qanat.groups.requests import LeaveGroup, LeavingMember, Protocol
 from qanat.groups.settings import GroupSettings
 from qanat.groups.timers import Timer, TimerKind
@@ -68,7 +68,7 @@ class ConsumerHistories(RuleBasedStateMachine):
                 client.hear(call.replies[0], self.shell)
             else:
                 reply = call.replies[0]
-                assert isinstance(reply, ConsumerHeartbeatReply)
+                assert isinstance(reply, AssignmentReply)
                 self.seen[reply.error.name] += 1
                 client.hear(reply)
         self.calls = waiting
@@ -115,7 +115,7 @@ class ConsumerHistories(RuleBasedStateMachine):
         if client.epoch > 1:
             call = self.shell.send(beat(client.member_id, client.epoch - 1, instance_id=client.instance_id))
             self.shell.flush()
-            self.seen[call.reply(ConsumerHeartbeatReply).error.name] += 1
+            self.seen[call.reply(AssignmentReply).error.name] += 1
             self.hear()
 
     @rule(who=WHO)

@@ -11,8 +11,8 @@ from qanat.groups.consumer.group import ConsumerGroupState
 from qanat.groups.consumer.requirements import MOST_TOPICS
 from qanat.groups.consumer.subscriptions import expression_error
 from qanat.groups.replies import (
+    AssignmentReply,
     ConsumerDescribeReply,
-    ConsumerHeartbeatReply,
     DeleteGroupReply,
     JoinReply,
     ListReply,
@@ -32,8 +32,8 @@ from qanat.model.error_codes import ErrorCode
 ORDERS = Protocol("range", subscription("orders"))
 
 
-def told(shell: Shell, request: ConsumerHeartbeat) -> ConsumerHeartbeatReply:
-    return shell.ask(request, ConsumerHeartbeatReply)
+def told(shell: Shell, request: ConsumerHeartbeat) -> AssignmentReply:
+    return shell.ask(request, AssignmentReply)
 
 
 def classic_state(shell: Shell) -> str:

@@ -19,7 +19,7 @@ from tests.groups import consumers
 from tests.groups.shares import GROUP, Worker, beat
 from tests.groups.shell import SECOND, Call, Shell
 
-from qanat.groups.replies import ConsumerHeartbeatReply, ShareHeartbeatReply
+from qanat.groups.replies import AssignmentReply
 from qanat.groups.requests import DeleteGroup
 from qanat.groups.settings import GroupSettings
 from qanat.groups.share.group import ShareGroup
@@ -50,7 +50,7 @@ class ShareHistories(RuleBasedStateMachine):
         for worker, call in self.calls:
             if call.is_answered:
                 reply = call.replies[0]
-                assert isinstance(reply, ShareHeartbeatReply)
+                assert isinstance(reply, AssignmentReply)
                 self.seen[reply.error.name] += 1
                 worker.hear(reply)
         self.calls = [(worker, call) for worker, call in self.calls if not call.is_answered]
@@ -83,7 +83,7 @@ class ShareHistories(RuleBasedStateMachine):
         call = self.shell.send(consumers.join("x"))
         self.shell.flush()
         self.hear()
-        if call.reply(ConsumerHeartbeatReply).error is ErrorCode.NONE:
+        if call.reply(AssignmentReply).error is ErrorCode.NONE:
             self.shell.send(consumers.beat("x", -1))
             self.shell.send(DeleteGroup(GROUP))
             self.shell.flush()

@@ -9,8 +9,8 @@ from tests.groups.shell import DAY, SECOND, Entry, Shell
 
 from qanat.groups.group_overrides import GroupOverrides
 from qanat.groups.replies import (
+    AssignmentReply,
     CommitReply,
-    ConsumerHeartbeatReply,
     DeleteGroupReply,
     DescribeReply,
     FetchReply,
@@ -19,7 +19,6 @@ from qanat.groups.replies import (
     ListReply,
     ShareDescribeReply,
     SharedTopicsReply,
-    ShareHeartbeatReply,
     SyncReply,
 )
 from qanat.groups.requests import (
@@ -42,11 +41,11 @@ from qanat.groups.share.records import SharedTopic
 from qanat.model.error_codes import ErrorCode
 
 
-def told(shell: Shell, request: ShareHeartbeat) -> ShareHeartbeatReply:
-    return shell.ask(request, ShareHeartbeatReply)
+def told(shell: Shell, request: ShareHeartbeat) -> AssignmentReply:
+    return shell.ask(request, AssignmentReply)
 
 
-def numbers(reply: ShareHeartbeatReply) -> list[int]:
+def numbers(reply: AssignmentReply) -> list[int]:
     assert reply.assignment is not None
     return [at.partition for at in reply.assignment]
 
@@ -175,7 +174,7 @@ def test_kinds_of_group_do_not_mix() -> None:
     assert shell.join("").reply(JoinReply).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert shell.ask(Heartbeat(GROUP, "a", 1), HeartbeatReply).error is ErrorCode.UNKNOWN_MEMBER_ID
     assert shell.ask(SyncGroup(GROUP, "a", 1), SyncReply).error is ErrorCode.UNKNOWN_MEMBER_ID
-    assert shell.ask(consumers.join("c"), ConsumerHeartbeatReply).error is ErrorCode.GROUP_ID_NOT_FOUND
+    assert shell.ask(consumers.join("c"), AssignmentReply).error is ErrorCode.GROUP_ID_NOT_FOUND
     committed = shell.ask(CommitOffsets(GROUP, row), CommitReply).partitions[0].error
     assert committed is ErrorCode.GROUP_ID_NOT_FOUND
     promised = shell.ask(CommitTransactionOffsets(GROUP, 1, 0, row), CommitReply).partitions[0].error
@@ -187,7 +186,7 @@ def test_kinds_of_group_do_not_mix() -> None:
 
 def test_a_name_that_another_kind_of_group_has_is_taken() -> None:
     shell = Shell()
-    shell.ask(consumers.join("c"), ConsumerHeartbeatReply)
+    shell.ask(consumers.join("c"), AssignmentReply)
     assert told(shell, join("a")).error is ErrorCode.GROUP_ID_NOT_FOUND
     assert told(shell, beat("a", -1)).error is ErrorCode.GROUP_ID_NOT_FOUND
 
@@ -266,7 +265,7 @@ def test_no_share_group_is_founded_by_taking_offsets_away_nor_where_another_kind
     gone = ChangeSharedTopics(GROUP, removed=(topic_id,))
     assert shell.ask(gone, SharedTopicsReply).error is ErrorCode.GROUP_ID_NOT_FOUND
 
-    shell.ask(consumers.join("c"), ConsumerHeartbeatReply)
+    shell.ask(consumers.join("c"), AssignmentReply)
     classic = Shell()
     classic.ask(CommitOffsets(GROUP, (OffsetToCommit("orders", 0, 5),)), CommitReply)
     for one in (shell, classic):

@@ -19,7 +19,7 @@ from verify.conformance.play import Play
 
 from qanat.groups.consumer.records import ConsumerGroupRecord, CurrentAssignmentRecord
 from qanat.groups.record_codec import decode_record
-from qanat.groups.replies import ConsumerHeartbeatReply, ShareHeartbeatReply
+from qanat.groups.replies import AssignmentReply
 from qanat.groups.requests import Protocol, ShareHeartbeat
 from qanat.wire.batch_header import split_batches
 from qanat.wire.kafka.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -46,12 +46,12 @@ def eventful() -> Shell:
     for _ in range(4):
         for member in (static, finder):
             member.let_go()
-            member.hear(shell.ask(member.next_beat(), ConsumerHeartbeatReply))
+            member.hear(shell.ask(member.next_beat(), AssignmentReply))
         shell.advance(SECOND)
     for request in (beat("s", -2, instance_id="one"), join("s2", instance_id="one"), beat("f", -1)):
-        shell.ask(request, ConsumerHeartbeatReply)
+        shell.ask(request, AssignmentReply)
     for member_id, epoch, topics in (("w", 0, ("orders", "payments")), ("v", 0, ("orders",)), ("w", -1, None)):
-        shell.ask(ShareHeartbeat("crew", member_id, epoch, "r", topics), ShareHeartbeatReply)
+        shell.ask(ShareHeartbeat("crew", member_id, epoch, "r", topics), AssignmentReply)
     return shell
 
 

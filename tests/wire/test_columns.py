@@ -14,6 +14,7 @@ from tests.wire.samples import CODECS, LIMIT, NOW, build, contents, plain, raw_r
 
 from qanat.model.errors import BatchTooLargeError, CorruptBatchError, InvalidRecordError
 from qanat.wire.batch_header import check_batch
+from qanat.wire.column_layout import BinaryColumn, Columns
 from qanat.wire.compression import Codec
 
 
@@ -167,7 +168,7 @@ def test_arrows_own_buffers_can_be_encoded(wire: Wire) -> None:
     records = plain(wire.records, 20)
     batch = as_arrow(wire.columns.decode_columns([wire.records.encode_batch(records)], limit_bytes=LIMIT))
     foreign = pa.RecordBatch.from_pylist(batch.to_pylist(), schema=batch.schema)
-    columns = from_arrow(wire, foreign)
+    columns = from_arrow(foreign)
 
     assert sum(count for _, count in wire.columns.encode_columns(columns)) == 20
     ((encoded, _),) = wire.columns.encode_columns(columns, first_row=3, end_row=15)
@@ -178,15 +179,13 @@ def test_arrows_own_buffers_can_be_encoded(wire: Wire) -> None:
     ]
 
 
-def from_arrow(wire: Wire, batch: Any) -> Any:
+def from_arrow(batch: Any) -> Columns:
     def binary(values: Any) -> Any:
         validity, offsets, data = values.buffers()
-        return wire.columns.BinaryColumn(
-            None if validity is None else memoryview(validity), memoryview(offsets), memoryview(data)
-        )
+        return BinaryColumn(None if validity is None else memoryview(validity), memoryview(offsets), memoryview(data))
 
     headers = batch.column("headers")
-    return wire.columns.Columns(
+    return Columns(
         offsets=array("q"),
         timestamps=memoryview(batch.column("timestamp").buffers()[1])[: 8 * batch.num_rows],
         keys=binary(batch.column("key")),

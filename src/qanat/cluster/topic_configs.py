@@ -66,15 +66,8 @@ def decide_configs(
     image: MetadataImage, topic: str, changes: Sequence[ConfigChange], check_configs: CheckConfigs
 ) -> ConfigPlan | Rejection:
     """Change some settings and leave the others (IncrementalAlterConfigs)."""
-    overrides: dict[str, str | None] = dict(image.overrides(topic))
-    seen: set[str] = set()
-    for change in changes:
-        if change.name in seen:
-            return Rejection(ErrorCode.INVALID_REQUEST, f"The setting {change.name} is changed twice in one request.")
-        seen.add(change.name)
-        if (rejection := _step(overrides, change)) is not None:
-            return rejection
-    return decide_all_configs(image, topic, overrides, check_configs)
+    wanted = _changed(image.overrides(topic), changes)
+    return wanted if isinstance(wanted, Rejection) else decide_all_configs(image, topic, wanted, check_configs)
 
 
 def decide_all_configs(
@@ -98,11 +91,8 @@ def decide_broker_configs(
     image: MetadataImage, node_id: int | None, changes: Sequence[ConfigChange], check_configs: CheckConfigs
 ) -> ConfigPlan | Rejection:
     """Change some settings of one broker, or with `None` of all of them."""
-    overrides: dict[str, str | None] = dict(image.broker_overrides(node_id))
-    for change in changes:
-        if (rejection := _step(overrides, change)) is not None:
-            return rejection
-    return decide_all_broker_configs(image, node_id, overrides, check_configs)
+    wanted = _changed(image.broker_overrides(node_id), changes)
+    return wanted if isinstance(wanted, Rejection) else decide_all_broker_configs(image, node_id, wanted, check_configs)
 
 
 def decide_all_broker_configs(
@@ -124,11 +114,8 @@ def decide_group_configs(
     image: MetadataImage, group_id: str, changes: Sequence[ConfigChange], check_configs: CheckConfigs
 ) -> ConfigPlan | Rejection:
     """Change some settings of one group."""
-    overrides: dict[str, str | None] = dict(image.group_overrides(group_id))
-    for change in changes:
-        if (rejection := _step(overrides, change)) is not None:
-            return rejection
-    return decide_all_group_configs(image, group_id, overrides, check_configs)
+    wanted = _changed(image.group_overrides(group_id), changes)
+    return wanted if isinstance(wanted, Rejection) else decide_all_group_configs(image, group_id, wanted, check_configs)
 
 
 def decide_all_group_configs(
@@ -170,6 +157,19 @@ def checked(configs: Mapping[str, str | None], check_configs: CheckConfigs) -> d
         check_configs(overrides)
     except InvalidSettingError as error:
         return _bad(str(error))
+    return overrides
+
+
+def _changed(before: Mapping[str, str], changes: Sequence[ConfigChange]) -> dict[str, str | None] | Rejection:
+    """The overrides after some changes, each of another setting."""
+    overrides: dict[str, str | None] = dict(before)
+    seen: set[str] = set()
+    for change in changes:
+        if change.name in seen:
+            return Rejection(ErrorCode.INVALID_REQUEST, f"The setting {change.name} is changed twice in one request.")
+        seen.add(change.name)
+        if (rejection := _step(overrides, change)) is not None:
+            return rejection
     return overrides
 
 

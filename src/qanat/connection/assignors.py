@@ -99,6 +99,14 @@ def decode_assignment(content: bytes) -> list[TopicPartition]:
     return [TopicPartition(one.topic, number) for one in found.assigned_partitions for number in one.partitions]
 
 
+def described_assignment(content: bytes) -> list[TopicPartition]:
+    """The same as a group's description shows it: none where it is of the members' own protocol."""
+    try:
+        return decode_assignment(content)
+    except MalformedMessageError:
+        return []
+
+
 def _version(content: bytes, last: int) -> int:
     """Later versions only add fields, which need not be read."""
     if len(content) < _VERSION_SIZE:

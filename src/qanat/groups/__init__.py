@@ -10,6 +10,7 @@
 - `classic`       groups whose members rebalance by joining and syncing
 - `consumer`      groups of the new protocol (KIP-848), whose members follow the coordinator
 - `share`         share groups (KIP-932), whose members read the same partitions
+- `refusals`, `target_assignment`, `partition_rows`  what `consumer` and `share` have in common
 - `assignors`     server-side partition assignors
 - `group_overrides`  settings of a single group
 - `committing`    OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete

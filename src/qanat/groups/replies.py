@@ -154,8 +154,10 @@ class DeleteOffsetsReply(Struct, frozen=True):
     partitions: tuple[PartitionOutcome, ...] = ()
 
 
-class ConsumerHeartbeatReply(Struct, frozen=True):
-    """A member's epoch, and its assignment where that has changed or the heartbeat was full."""
+class AssignmentReply(Struct, frozen=True):
+    """The reply to a heartbeat of a consumer or share group: the member's epoch, and its assignment where that has
+    changed or the heartbeat was full.
+    """
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -195,17 +197,6 @@ class ConsumerDescribeReply(Struct, frozen=True):
     target_epoch: int = 0
     assignor: str = ""
     members: tuple[DescribedConsumer, ...] = ()
-
-
-class ShareHeartbeatReply(Struct, frozen=True):
-    """A member's epoch, and its assignment where that has changed or the heartbeat was full."""
-
-    error: ErrorCode = ErrorCode.NONE
-    message: str | None = None
-    member_id: str | None = None
-    member_epoch: int = 0
-    heartbeat_interval_ms: int = 0
-    assignment: Partitions | None = None
 
 
 class DescribedShareMember(Struct, frozen=True):
@@ -248,9 +239,8 @@ Reply: TypeAlias = (
     | CommitReply
     | FetchReply
     | DeleteOffsetsReply
-    | ConsumerHeartbeatReply
+    | AssignmentReply
     | ConsumerDescribeReply
-    | ShareHeartbeatReply
     | ShareDescribeReply
     | SharedTopicsReply
 )
@@ -267,10 +257,8 @@ def refused(request: Request, error: ErrorCode) -> Reply:
             return HeartbeatReply(error)
         case LeaveGroup():
             return LeaveReply(error)
-        case ConsumerHeartbeat():
-            return ConsumerHeartbeatReply(error)
-        case ShareHeartbeat():
-            return ShareHeartbeatReply(error)
+        case ConsumerHeartbeat() | ShareHeartbeat():
+            return AssignmentReply(error)
         case CommitOffsets() | CommitTransactionOffsets():
             return CommitReply(tuple(PartitionOutcome(one.topic, one.partition, error) for one in request.offsets))
         case FetchOffsets():

@@ -11,7 +11,7 @@
 - `schemas`         the columns of a read
 - `ddl`             a check of columns in DDL (pure)
 - `reads`           batch and streaming reads, on the driver and on executors
-- `arrow`           columns of `wire.columns` as Arrow arrays
+- `arrow`           columns of `wire.column_layout` as Arrow arrays
 - `formats`         values as JSON, Avro, protobuf, CSV and text: typed columns
 - `sink`            batch and streaming writes, at least once and exactly once
 - `worker_memory`   memory of Spark's Python processes

@@ -1,4 +1,4 @@
-"""Columns of `wire.columns` as Arrow arrays, without a copy of keys and values."""
+"""Columns of `wire.column_layout` as Arrow arrays, without a copy of keys and values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from qanat.wire.columns import BinaryColumn, Columns
+from qanat.wire.column_layout import BinaryColumn, Columns
 
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 _BYTES = pa.binary()

@@ -10,7 +10,8 @@ Read in the data's order:
 - `compression`   gzip, snappy, lz4, zstd, with a limit that holds while decompressing
 - `records`       the records of a batch, one value each (HTTP, tools, internal topics)
 - `filtering`     keys, and a batch without some of its records (compaction)
-- `columns`       the records of many batches as Arrow-shaped buffers, and back (Spark)
+- `column_layout` columns of records in Arrow's layout
+- `columns`       the records of many batches as such columns, and back (Spark)
 - `control`       transaction markers
 - `staged`        files of batches that are named instead of sent
 - `key_hash`      the partition of a key, as Java's client computes it

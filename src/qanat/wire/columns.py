@@ -1,15 +1,9 @@
-"""The records of many batches as buffers in Arrow's layout, and rows of columns as batches.
+"""The records of many batches as columns, and rows of columns as batches.
 
-The schema is `offset int64, timestamp int64, key binary, value binary, headers
-list<struct<key utf8, value binary>>`; keys, values and header values may be null.
-The buffers are plain memory: pyarrow wraps them without a copy
-(`pyarrow.Array.from_buffers`), and nothing else needs it. Validity bits are in
-little-endian order, 1 means present; a column without nulls has none.
-
-Both directions are one native walk. A buffer is filled before its size is known, so it
-may reserve up to twice the memory that it shows, of which the part after the end
-was never written. A column that would exceed Arrow's 2 GiB is refused.
-Header keys are text in Arrow; invalid UTF-8 gets replacement
+The columns have Arrow's layout (`column_layout.py`). Both directions are one native walk.
+A buffer is filled before its size is known, so it may reserve up to twice the memory that
+it shows, of which the part after the end was never written. A column that would exceed
+Arrow's 2 GiB is refused. Header keys are text in Arrow; invalid UTF-8 gets replacement
 characters, as in Java's client.
 """
 
@@ -19,10 +13,9 @@ from array import array
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from msgspec import Struct
-
 from qanat.model.errors import BatchTooLargeError
 from qanat.wire.batch_header import HEADER_SIZE, Buffer
+from qanat.wire.column_layout import BinaryColumn, Columns
 from qanat.wire.column_reader import BinaryFiller, ColumnFiller
 from qanat.wire.compression import Codec
 from qanat.wire.record_writer import RowEncoder
@@ -32,30 +25,6 @@ INT32_MAX = 2**31 - 1
 """Arrow's offsets into `binary` and `list` columns have 32 bits."""
 INT64_MAX = 2**63 - 1
 _PLAIN = BatchFields()
-
-
-class BinaryColumn(Struct):
-    """Row i is `data[offsets[i]:offsets[i + 1]]`, or null if its validity bit is 0."""
-
-    validity: Buffer | None
-    offsets: array[int] | memoryview
-    data: Buffer
-    null_count: int = 0
-
-
-class Columns(Struct):
-    """One set of columns of equal length; `header_offsets` splits the header columns into rows."""
-
-    offsets: array[int] | memoryview
-    timestamps: array[int] | memoryview
-    keys: BinaryColumn
-    values: BinaryColumn
-    header_offsets: array[int] | memoryview
-    header_keys: BinaryColumn
-    header_values: BinaryColumn
-
-    def __len__(self) -> int:
-        return len(self.timestamps)
 
 
 def decode_columns(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from array import array
 
     from qanat.wire.batch_header import Buffer
-    from qanat.wire.columns import Columns
+    from qanat.wire.column_layout import Columns
     from qanat.wire.record_reader import RawHeaders, RawRecord
 
 COMPILED = not __file__.endswith(".py")

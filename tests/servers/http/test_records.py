@@ -116,6 +116,10 @@ def test_a_compressed_body_is_inflated(node: ServedNode) -> None:
     assert node.post("/produce", body, Content_Encoding="gzip").status == 200
 
 
+def test_a_body_without_encoding_may_say_so(node: ServedNode) -> None:
+    assert node.post("/produce", {"topic": "unzipped", "value": 1}, Content_Encoding="identity").status == 200
+
+
 def test_count_is_capped_and_next_offset_goes_on(node: ServedNode) -> None:
     node.post("/api/v1/topics/many/records", [{"value": number, "partition": 0} for number in range(620)])
 

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from qanat.api.configs.config_resources import ConfigResource, ResourceType
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authorization import Operation
 
 if TYPE_CHECKING:
-    from qanat.api.authorization import AccessCheck
+    from qanat.api.authorization import AccessCheck, Verdict
 
 Resource = TypeVar("Resource", bound=ConfigResource)
 
 
-def split_resources(
-    resources: list[Resource], operation: Operation, access: AccessCheck
-) -> tuple[list[Resource], list[Resource]]:
-    """The resources on which the caller may do this, and the others."""
+class _Request(Protocol[Resource]):
+    resources: list[Resource]
+
+
+def authorize_resources(
+    request: _Request[Resource],
+    operation: Operation,
+    access: AccessCheck,
+    rows_of: Callable[[Any], list[Any]],
+    row: Callable[[int, str | None, int, str], Any],
+) -> Verdict:
+    """The operation on each resource of the request; the others get a row with their error."""
 
     def is_allowed(resource: Resource) -> bool:
         match resource.resource_type:
@@ -28,10 +37,14 @@ def split_resources(
             case _:
                 return access.may_cluster(operation)
 
-    return access.split(resources, is_allowed)
+    def refused(resource: Resource) -> Any:
+        return row(_denial_of(resource), None, resource.resource_type, resource.resource_name)
+
+    request.resources, denied = access.split(request.resources, is_allowed)
+    return access.grant_without(denied, rows_of, refused)
 
 
-def denial_of(resource: ConfigResource) -> ErrorCode:
+def _denial_of(resource: ConfigResource) -> ErrorCode:
     match resource.resource_type:
         case ResourceType.TOPIC:
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED

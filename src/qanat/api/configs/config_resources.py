@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol, TypeVar
+from functools import partial
+from typing import Generic, Protocol, TypeVar
 
-from qanat.api.admin_tasks import run_to_end
+from qanat.api.admin_tasks import attempt, run_to_end
 from qanat.api.request_context import RequestContext
 from qanat.broker.broker import Broker
 from qanat.broker.settings.dynamic_settings import DYNAMIC
 from qanat.broker.settings.effective_settings import broker_entries
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.rejection import Rejection
-from qanat.cluster.topic_configs import ConfigPlan
+from qanat.cluster.topic_configs import CheckConfigs, ConfigPlan
 from qanat.cluster.topic_names import name_problem
 from qanat.model.error_codes import ErrorCode
 
@@ -31,6 +33,7 @@ class ConfigResource(Protocol):
 
 Resource = TypeVar("Resource", bound=ConfigResource)
 Row = TypeVar("Row")
+Wanted = TypeVar("Wanted")
 
 
 class ResourceType(IntEnum):
@@ -62,6 +65,37 @@ async def alter_each(
 
     await run_to_end(context.broker, alter_all())
     return rows
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDecisions(Generic[Wanted]):
+    """How an API decides what it wants of the settings of a topic, of a group, and of one broker or all."""
+
+    of_topic: Callable[[MetadataImage, str, Wanted, CheckConfigs], ConfigPlan | Rejection]
+    of_group: Callable[[MetadataImage, str, Wanted, CheckConfigs], ConfigPlan | Rejection]
+    of_broker: Callable[[MetadataImage, int | None, Wanted, CheckConfigs], ConfigPlan | Rejection]
+
+
+async def carry_out(
+    resource: ConfigResource,
+    wanted: Wanted,
+    decisions: ConfigDecisions[Wanted],
+    broker: Broker,
+    *,
+    is_dry_run: bool,
+) -> ConfigPlan | Rejection:
+    """Commit what is wanted of a resource's settings; the empty name of a broker stands for all brokers."""
+    name = resource.resource_name
+
+    def decide(image: MetadataImage) -> ConfigPlan | Rejection:
+        if resource.resource_type == ResourceType.TOPIC:
+            return decisions.of_topic(image, name, wanted, broker.current_settings.check_topic)
+        if resource.resource_type == ResourceType.GROUP:
+            return decisions.of_group(image, name, wanted, broker.group_configs.check)
+        check = partial(broker.current_settings.check_broker, is_for_all=not name)
+        return decisions.of_broker(image, int(name) if name else None, wanted, check)
+
+    return await attempt(broker.metadata_changes.carry_out(decide, is_dry_run=is_dry_run))
 
 
 def wrong_type(number: int) -> Rejection:
@@ -116,11 +150,6 @@ def _judge_own(settings: Sequence[str], broker: Broker) -> Rejection | None:
         ErrorCode.INVALID_REQUEST,
         f"Cannot update these configs dynamically: Set({', '.join(fixed)}); set them where the broker is started",
     )
-
-
-def owner_of(name: str) -> int | None:
-    """The broker that a resource names; None for the empty name, which stands for all brokers."""
-    return int(name) if name else None
 
 
 def missing_value(name: str) -> Rejection:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qanat.api.configs.authorization import denial_of, split_resources
+from qanat.api.configs.authorization import authorize_resources
 from qanat.api.configs.config_resources import NO_GROUP, ResourceType, judge_broker, judge_topic, wrong_type
 from qanat.api.request_context import RequestContext
 from qanat.broker.settings.effective_settings import (
@@ -37,12 +37,9 @@ if TYPE_CHECKING:
 
 def authorize(request: DescribeConfigsRequest, access: AccessCheck) -> Verdict:
     """DESCRIBE_CONFIGS on each resource."""
-    request.resources, denied = split_resources(request.resources, Operation.DESCRIBE_CONFIGS, access)
-    return access.grant_without(denied, lambda response: response.results, _denied)
-
-
-def _denied(one: DescribeConfigsResource) -> DescribeConfigsResult:
-    return DescribeConfigsResult(denial_of(one), None, one.resource_type, one.resource_name)
+    return authorize_resources(
+        request, Operation.DESCRIBE_CONFIGS, access, lambda response: response.results, DescribeConfigsResult
+    )
 
 
 async def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:

@@ -8,14 +8,11 @@ Deviation: subtracting the last cleanup policy is refused (Kafka 4.1 then keeps 
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
-from qanat.api.admin_tasks import attempt
-from qanat.api.configs.authorization import denial_of, split_resources
-from qanat.api.configs.config_resources import ResourceType, alter_each, judge_change, missing_value, owner_of
+from qanat.api.configs.authorization import authorize_resources
+from qanat.api.configs.config_resources import ConfigDecisions, alter_each, carry_out, judge_change, missing_value
 from qanat.api.request_context import RequestContext
-from qanat.cluster.image import MetadataImage
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topic_configs import (
     ConfigAct,
@@ -40,16 +37,14 @@ if TYPE_CHECKING:
 _CHANGES_MAX = 1_000
 """No topic has that many settings: one of the first thousand different names is already refused."""
 _ACTS = {int(act): act for act in ConfigAct}
+_DECISIONS = ConfigDecisions(decide_configs, decide_group_configs, decide_broker_configs)
 
 
 def authorize(request: IncrementalAlterConfigsRequest, access: AccessCheck) -> Verdict:
     """ALTER_CONFIGS on each resource."""
-    request.resources, denied = split_resources(request.resources, Operation.ALTER_CONFIGS, access)
-    return access.grant_without(denied, lambda response: response.responses, _denied)
-
-
-def _denied(one: AlterConfigsResource) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(denial_of(one), None, one.resource_type, one.resource_name)
+    return authorize_resources(
+        request, Operation.ALTER_CONFIGS, access, lambda response: response.responses, AlterConfigsResourceResponse
+    )
 
 
 async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> IncrementalAlterConfigsResponse:
@@ -68,18 +63,7 @@ async def _alter(
     changes = await _changes(resource, context)
     if rejection is not None or isinstance(changes, Rejection):
         return rejection or changes  # type: ignore[return-value]  # One of the two is a rejection.
-    broker, name, some = context.broker, resource.resource_name, changes[:_CHANGES_MAX]
-
-    def decide(image: MetadataImage) -> ConfigPlan | Rejection:
-        if resource.resource_type == ResourceType.TOPIC:
-            return decide_configs(image, name, some, broker.current_settings.check_topic)
-        if resource.resource_type == ResourceType.GROUP:
-            return decide_group_configs(image, name, some, broker.group_configs.check)
-        return decide_broker_configs(
-            image, owner_of(name), some, partial(broker.current_settings.check_broker, is_for_all=not name)
-        )
-
-    return await attempt(broker.metadata_changes.carry_out(decide, is_dry_run=is_dry_run))
+    return await carry_out(resource, changes[:_CHANGES_MAX], _DECISIONS, context.broker, is_dry_run=is_dry_run)
 
 
 async def _changes(resource: AlterConfigsResource, context: RequestContext) -> list[ConfigChange] | Rejection:

@@ -4,7 +4,7 @@
 - offsets: `offset_commit`, `offset_fetch`, `offset_delete`; `offset_rows`
 - descriptions: `list_groups`, `describe_groups`, `consumer_group_describe`; `group_descriptions`
 - `find_coordinator`, `delete_groups`
-- shared with `api.share`: `authorization`, `group_descriptions`, `assigned_partitions`
+- shared with `api.share`: `authorization`, `group_descriptions`, `heartbeat_response`
 
 The coordinator decides (`broker.coordinators.group_coordinator`); a handler translates.
 """

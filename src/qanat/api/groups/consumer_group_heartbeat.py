@@ -11,11 +11,10 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from qanat.api.groups.assigned_partitions import rows_by_topic
 from qanat.api.groups.authorization import joins_group
+from qanat.api.groups.heartbeat_response import beat
 from qanat.api.request_context import RequestContext
 from qanat.groups.consumer.records import Partitions, TopicIdPartition
-from qanat.groups.replies import ConsumerHeartbeatReply
 from qanat.groups.requests import ConsumerHeartbeat
 from qanat.wire.kafka.messages.consumer_group_heartbeat import (
     Assignment,
@@ -59,19 +58,7 @@ async def _beat(request: ConsumerGroupHeartbeatRequest, context: RequestContext)
         brings_its_id=context.version >= _OWN_ID_FROM,
         visibility=context.visibility,
     )
-    reply = await context.broker.groups.ask(request.group_id, asked)
-    assert isinstance(reply, ConsumerHeartbeatReply)
-    assignment = None
-    if reply.assignment is not None:
-        assignment = Assignment(await rows_by_topic(reply.assignment, ResponseTopicPartitions, context))
-    return ConsumerGroupHeartbeatResponse(
-        error_code=reply.error,
-        error_message=reply.message,
-        member_id=reply.member_id,
-        member_epoch=reply.member_epoch,
-        heartbeat_interval_ms=reply.heartbeat_interval_ms,
-        assignment=assignment,
-    )
+    return await beat(asked, context, ConsumerGroupHeartbeatResponse, Assignment, ResponseTopicPartitions)
 
 
 async def _owned(rows: list[RequestTopicPartitions] | None, context: RequestContext) -> Partitions | None:

@@ -27,6 +27,13 @@ class _Described(Protocol):
     authorized_operations: int
 
 
+class _Describe(Protocol):
+    """A request to describe consumer or share groups."""
+
+    group_ids: list[str]
+    include_authorized_operations: bool
+
+
 class _Reply(Protocol):
     @property
     def error(self) -> ErrorCode: ...
@@ -34,6 +41,7 @@ class _Reply(Protocol):
 
 Described = TypeVar("Described", bound=_Described)
 Reply = TypeVar("Reply", bound=_Reply)
+EpochReply = TypeVar("EpochReply", ConsumerDescribeReply, ShareDescribeReply)
 
 
 async def describe_each(
@@ -55,21 +63,31 @@ async def describe_each(
     return groups
 
 
-def described(
-    row: Callable[..., Described], reply: ConsumerDescribeReply | ShareDescribeReply, kind: str, members: list[Any]
-) -> Described:
-    """The row of a consumer or share group."""
-    is_missing = reply.error is ErrorCode.GROUP_ID_NOT_FOUND
-    return row(
-        error_code=reply.error,
-        error_message=f"Group {reply.group_id} is not a {kind} group." if is_missing else None,
-        group_id=reply.group_id,
-        group_state=reply.state,
-        group_epoch=reply.epoch,
-        assignment_epoch=reply.target_epoch,
-        assignor_name=reply.assignor,
-        members=members,
-    )
+async def describe_with_epochs(
+    request: _Describe,
+    ask: Callable[[str], Awaitable[EpochReply]],
+    row: Callable[..., Described],
+    member: Callable[[Any], Any],
+    kind: str,
+    context: RequestContext,
+) -> list[Described]:
+    """The same for consumer and share groups, whose members and assignments have epochs."""
+
+    async def describe(reply: EpochReply) -> Described:
+        is_missing = reply.error is ErrorCode.GROUP_ID_NOT_FOUND
+        return row(
+            error_code=reply.error,
+            error_message=f"Group {reply.group_id} is not a {kind} group." if is_missing else None,
+            group_id=reply.group_id,
+            group_state=reply.state,
+            group_epoch=reply.epoch,
+            assignment_epoch=reply.target_epoch,
+            assignor_name=reply.assignor,
+            members=[member(one) async for one in context.yielder.over(reply.members)],
+        )
+
+    with_operations = request.include_authorized_operations
+    return await describe_each(request.group_ids, ask, describe, context, with_operations=with_operations)
 
 
 def assignment_rows(row: Callable[..., Any], partitions: Iterable[NamedPartitions]) -> list[Any]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qanat.api.request_context import RequestContext
-from qanat.api.share.offset_errors import group_error, message_of
+from qanat.api.share.offset_changes import changes_offsets, refused_change
 from qanat.broker.share.administration import Moved
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authorization import Operation
@@ -31,12 +31,7 @@ if TYPE_CHECKING:
 
 def authorize(request: AlterShareGroupOffsetsRequest, access: AccessCheck) -> Verdict:
     """READ on the group and on each topic."""
-    if not access.may_group(Operation.READ, request.group_id):
-        return access.deny(AlterShareGroupOffsetsResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    request.topics, denied = access.split(
-        request.topics, lambda topic: access.may_topic(Operation.READ, topic.topic_name)
-    )
-    return access.grant_without(denied, lambda response: response.responses, _denied, unless_error=True)
+    return changes_offsets(request, Operation.READ, access, AlterShareGroupOffsetsResponse, _denied)
 
 
 def _denied(topic: AlterShareGroupOffsetsRequestTopic) -> AlterShareGroupOffsetsResponseTopic:
@@ -50,9 +45,9 @@ def handle(request: AlterShareGroupOffsetsRequest, context: RequestContext) -> o
 
 
 async def _alter(request: AlterShareGroupOffsetsRequest, context: RequestContext) -> AlterShareGroupOffsetsResponse:
-    error = await group_error(request.group_id, context, may_be_new=True)
-    if error is not ErrorCode.NONE:
-        return AlterShareGroupOffsetsResponse(error_code=error, error_message=message_of(error, request.group_id))
+    refused = await refused_change(request.group_id, context, AlterShareGroupOffsetsResponse, may_be_new=True)
+    if refused is not None:
+        return refused
     return AlterShareGroupOffsetsResponse(
         responses=[await _topic(request.group_id, one, context) async for one in context.yielder.over(request.topics)]
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qanat.api.request_context import RequestContext
-from qanat.api.share.offset_errors import group_error, message_of
+from qanat.api.share.offset_changes import changes_offsets, refused_change
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.delete_share_group_offsets import (
@@ -24,12 +24,7 @@ if TYPE_CHECKING:
 
 def authorize(request: DeleteShareGroupOffsetsRequest, access: AccessCheck) -> Verdict:
     """DELETE on the group, READ on each topic."""
-    if not access.may_group(Operation.DELETE, request.group_id):
-        return access.deny(DeleteShareGroupOffsetsResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    request.topics, denied = access.split(
-        request.topics, lambda topic: access.may_topic(Operation.READ, topic.topic_name)
-    )
-    return access.grant_without(denied, lambda response: response.responses, _denied, unless_error=True)
+    return changes_offsets(request, Operation.DELETE, access, DeleteShareGroupOffsetsResponse, _denied)
 
 
 def _denied(topic: DeleteShareGroupOffsetsRequestTopic) -> DeleteShareGroupOffsetsResponseTopic:
@@ -41,9 +36,9 @@ def handle(request: DeleteShareGroupOffsetsRequest, context: RequestContext) -> 
 
 
 async def _delete(request: DeleteShareGroupOffsetsRequest, context: RequestContext) -> DeleteShareGroupOffsetsResponse:
-    error = await group_error(request.group_id, context)
-    if error is not ErrorCode.NONE:
-        return DeleteShareGroupOffsetsResponse(error_code=error, error_message=message_of(error, request.group_id))
+    refused = await refused_change(request.group_id, context, DeleteShareGroupOffsetsResponse)
+    if refused is not None:
+        return refused
     names = dict.fromkeys(one.topic_name for one in request.topics)
     return DeleteShareGroupOffsetsResponse(
         responses=[await _delete_topic(request.group_id, name, context) async for name in context.yielder.over(names)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from qanat.api.groups.group_descriptions import assignment_rows, authorize_descriptions, describe_each, described
+from qanat.api.groups.group_descriptions import assignment_rows, authorize_descriptions, describe_with_epochs
 from qanat.api.request_context import RequestContext
 from qanat.groups.replies import DescribedShareMember, ShareDescribeReply
 from qanat.groups.requests import DescribeShareGroup
@@ -57,12 +57,7 @@ async def _describe(request: ShareGroupDescribeRequest, context: RequestContext)
         assert isinstance(reply, ShareDescribeReply)
         return reply
 
-    async def describe(reply: ShareDescribeReply) -> DescribedGroup:
-        members = [_member(one) async for one in context.yielder.over(reply.members)]
-        return described(DescribedGroup, reply, "share", members)
-
-    with_operations = request.include_authorized_operations
-    groups = await describe_each(request.group_ids, ask, describe, context, with_operations=with_operations)
+    groups = await describe_with_epochs(request, ask, DescribedGroup, _member, "share", context)
     return ShareGroupDescribeResponse(groups=groups)
 
 

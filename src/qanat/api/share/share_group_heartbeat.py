@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qanat.api.groups.assigned_partitions import rows_by_topic
 from qanat.api.groups.authorization import joins_group
+from qanat.api.groups.heartbeat_response import beat
 from qanat.api.request_context import RequestContext
-from qanat.groups.replies import ShareHeartbeatReply
 from qanat.groups.requests import ShareHeartbeat
 from qanat.wire.kafka.messages.share_group_heartbeat import (
     Assignment,
@@ -46,16 +45,4 @@ async def _beat(request: ShareGroupHeartbeatRequest, context: RequestContext) ->
         client_id=context.header.client_id or "",
         client_host=f"/{context.caller.host}",
     )
-    reply = await context.broker.groups.ask(request.group_id, asked)
-    assert isinstance(reply, ShareHeartbeatReply)
-    assignment = None
-    if reply.assignment is not None:
-        assignment = Assignment(await rows_by_topic(reply.assignment, TopicPartitions, context))
-    return ShareGroupHeartbeatResponse(
-        error_code=reply.error,
-        error_message=reply.message,
-        member_id=reply.member_id,
-        member_epoch=reply.member_epoch,
-        heartbeat_interval_ms=reply.heartbeat_interval_ms,
-        assignment=assignment,
-    )
+    return await beat(asked, context, ShareGroupHeartbeatResponse, Assignment, TopicPartitions)

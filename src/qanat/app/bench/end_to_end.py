@@ -39,7 +39,7 @@ from qanat.app.bench.clients.result_output import show
 from qanat.app.bench.clients.temporary_topic import TopicInUse, bounds_of, fresh_name, topic_in_use
 from qanat.app.bench.clients.worker_messages import STAMP_BYTES, Amount, ConsumeTask, Task
 from qanat.app.bench.clients.worker_pool import Run, measured
-from qanat.app.bench.produce import complaints, writer_properties, writers
+from qanat.app.bench.produce import complaints, writer_properties, writers, writing_settings
 from qanat.app.client.arguments import WrongArgumentError
 from qanat.app.client.target import HERE, Target
 from qanat.app.client.target import run as run_on
@@ -131,16 +131,6 @@ def _result(run: Run, topic: TopicInUse, clients: Clients, load: Load, writing: 
     complained = complaints(written.complaint or read.complaint, figures["errors"])
     if not complained and not run.was_interrupted and read.records < written.records:
         complained = [f"{written.records - read.records:,} of {written.records:,} records were not received in time"]
-    shown_settings = {
-        "topic": "temporary" if topic.is_temporary else topic.name,
-        "partitions": topic.partitions,
-        "clients": load.clients,
-        "size": writing.size,
-        "rate": f"{rate:g} records/s",
-        "latency counts from": "the intended time",
-        **writing.properties(),
-        "transaction": f"{writing.transaction_s * 1000:g} ms" if writing.transactional else None,
-    }
     return Result(
         "end-to-end",
         figures,
@@ -149,7 +139,7 @@ def _result(run: Run, topic: TopicInUse, clients: Clients, load: Load, writing: 
             *latency_plot("Latency by percentile", {"end to end": end, "acknowledged": acknowledged}),
             *rate_plot("Records a second", {"sent": written.timeline, "received": read.timeline}),
         ],
-        settings_of(clients, shown_settings),
+        settings_of(clients, writing_settings(topic, load, writing, rate)),
         notes=lag_notes(written, rate),
         complaints=complained,
         was_interrupted=run.was_interrupted,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -128,7 +128,24 @@ def _result(run: Run, topic: TopicInUse, clients: Clients, load: Load, writing: 
         rows += [("transactions", f"{found.commits:,}"), *latency_rows("commit", figures["commit_ms"])]
     figures |= used_figures(run.used, found.records)
     figures["histogram"] = latencies.encoded()
-    shown_settings = {
+    return Result(
+        "produce",
+        figures,
+        [Sheet(("produce", ""), [*rows, *error_rows(figures), *used_rows(run.used)])],
+        [
+            *rate_plot("Records acknowledged a second", {"records/s": found.timeline}),
+            *latency_plot("Latency by percentile", {"acknowledged": latencies, "committed": commits}),
+        ],
+        settings_of(clients, writing_settings(topic, load, writing, rate)),
+        notes=lag_notes(found, rate),
+        complaints=complaints(found.complaint, figures["errors"]),
+        was_interrupted=run.was_interrupted,
+    )
+
+
+def writing_settings(topic: TopicInUse, load: Load, writing: Writing, rate: float) -> dict[str, Any]:
+    """The settings of a run that writes, as its result shows them."""
+    return {
         "topic": "temporary" if topic.is_temporary else topic.name,
         "partitions": topic.partitions,
         "clients": load.clients,
@@ -138,19 +155,6 @@ def _result(run: Run, topic: TopicInUse, clients: Clients, load: Load, writing: 
         **writing.properties(),
         "transaction": f"{writing.transaction_s * 1000:g} ms" if writing.transactional else None,
     }
-    return Result(
-        "produce",
-        figures,
-        [Sheet(("produce", ""), [*rows, *error_rows(figures), *used_rows(run.used)])],
-        [
-            *rate_plot("Records acknowledged a second", {"records/s": found.timeline}),
-            *latency_plot("Latency by percentile", {"acknowledged": latencies, "committed": commits}),
-        ],
-        settings_of(clients, shown_settings),
-        notes=lag_notes(found, rate),
-        complaints=complaints(found.complaint, figures["errors"]),
-        was_interrupted=run.was_interrupted,
-    )
 
 
 def complaints(ended_because: str, errors: int) -> list[str]:

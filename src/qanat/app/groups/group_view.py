@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from qanat.connection.assignors import decode_assignment
+from qanat.connection.assignors import described_assignment
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import NotOfferedError, RefusedError, check
 from qanat.connection.link import Link
 from qanat.model.error_codes import ErrorCode
-from qanat.model.errors import MalformedMessageError
 from qanat.model.ids import TopicPartition
 from qanat.wire.kafka.messages import consumer_group_describe as consumers
 from qanat.wire.kafka.messages import share_group_describe as shares
 from qanat.wire.kafka.messages.describe_groups import (
     DescribedGroup,
-    DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
@@ -124,17 +122,10 @@ def _shares(found: shares.DescribedGroup) -> GroupView:
 
 def _classic(found: DescribedGroup) -> GroupView:
     members = [
-        MemberView(one.member_id, one.client_id, one.client_host, _classic_assignment(one)) for one in found.members
+        MemberView(one.member_id, one.client_id, one.client_host, described_assignment(bytes(one.member_assignment)))
+        for one in found.members
     ]
     return GroupView(found.group_id, found.group_state, "classic", found.protocol_data, members=members)
-
-
-def _classic_assignment(member: DescribedGroupMember) -> list[TopicPartition]:
-    """The partitions of a member; none where its assignment is not that of a consumer."""
-    try:
-        return decode_assignment(bytes(member.member_assignment))
-    except (MalformedMessageError, KeyError):
-        return []
 
 
 def _consumers(found: consumers.DescribedGroup) -> GroupView:

@@ -6,10 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from qanat.app.client.arguments import assignments
-from qanat.app.client.target import HERE, Target, run
-from qanat.app.configs.config_requests import ALTER_COLUMNS, TOPIC, alter_configs, alter_sentence
-from qanat.app.terminal.listing import Output, print_done
+from qanat.app.client.target import HERE, Target
+from qanat.app.configs.set import set_settings
+from qanat.app.terminal.listing import Output
 
 
 def alter(
@@ -39,6 +38,4 @@ def alter(
     output:
         A sentence each for people, the others for programs.
     """
-    changes = assignments(settings or [])
-    rows = run(target, lambda cluster: alter_configs(cluster, TOPIC, topic, changes, delete or [], is_dry_run=dry_run))
-    print_done(rows, ALTER_COLUMNS, output, alter_sentence)
+    set_settings("topic", topic, settings, delete=delete, dry_run=dry_run, output=output, target=target)

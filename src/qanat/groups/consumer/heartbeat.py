@@ -21,37 +21,28 @@ from qanat.groups.consumer.records import (
     TargetAssignmentRecord,
 )
 from qanat.groups.consumer.removal import remove_member
-from qanat.groups.consumer.requirements import (
-    JOINING,
-    LEAVING,
-    Refusal,
-    epoch_refusal,
-    malformed,
-    named_refusal,
-    unknown_member,
-    unreleased,
-)
+from qanat.groups.consumer.requirements import epoch_refusal, malformed, named_refusal, unreleased
 from qanat.groups.consumer.subscriptions import refresh
 from qanat.groups.consumer.target import assign
 from qanat.groups.decision_builder import DecisionBuilder
-from qanat.groups.replies import ConsumerHeartbeatReply
+from qanat.groups.refusals import JOINING, LEAVING, Refusal, full, other_kind, unknown_member
+from qanat.groups.replies import AssignmentReply
 from qanat.groups.requests import ConsumerHeartbeat, TopicVisibility
-from qanat.model.error_codes import ErrorCode
 
 
-def heartbeat(builder: DecisionBuilder, request: ConsumerHeartbeat) -> ConsumerHeartbeatReply:
+def heartbeat(builder: DecisionBuilder, request: ConsumerHeartbeat) -> AssignmentReply:
     refusal = malformed(request, builder.state.assignors)
     if refusal is not None:
-        return ConsumerHeartbeatReply(*refusal)
+        return AssignmentReply(*refusal)
     if request.member_epoch in (LEAVING, GONE_FOR_A_WHILE):
         return leaving.leave(builder, request)
     group = _group(builder, request)
     if isinstance(group, Refusal):
-        return ConsumerHeartbeatReply(*group)
+        return AssignmentReply(*group)
     member_id = request.member_id or request.unique
     member = _member(builder, group, request, member_id)
     if isinstance(member, Refusal):
-        return ConsumerHeartbeatReply(*member)
+        return AssignmentReply(*member)
     return _follow(builder, group, member, request)
 
 
@@ -59,15 +50,14 @@ def _group(builder: DecisionBuilder, request: ConsumerHeartbeat) -> ConsumerGrou
     """The group, if it is of this kind or may become so; a first member creates it."""
     group = builder.state.ledger.consumers.get(request.group_id)
     if group is None and request.member_epoch != JOINING:
-        return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group.")
+        return other_kind("consumer", request.group_id)
     if group is None:
         refusal = migration.upgrade_refusal(builder, request.group_id, request.member_id)
         return refusal or migration.become_ours(builder, request.group_id)
     size_max = builder.state.settings.group_consumer_max_size
     is_in = request.member_id in group.members or request.instance_id in group.static_members
     if len(group.members) >= size_max and not is_in:
-        text = f"The consumer group has reached its maximum capacity of {size_max} members."
-        return Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
+        return full("consumer", size_max)
     return group
 
 
@@ -89,7 +79,7 @@ def _member(
     member = group.members.get(member_id)
     if member is None:
         if not is_joining:
-            return unknown_member(group, member_id)
+            return unknown_member(group.group_id, member_id)
         member = ConsumerMemberRecord(group.group_id, member_id)
     return epoch_refusal(group.current_of(member_id), request.member_epoch, request.owned) or member
 
@@ -109,7 +99,7 @@ def replace_member(
 
 def _follow(
     builder: DecisionBuilder, group: ConsumerGroup, before: ConsumerMemberRecord, request: ConsumerHeartbeat
-) -> ConsumerHeartbeatReply:
+) -> AssignmentReply:
     """Apply the changes, and take the member one step further."""
     member = _updated(before, request)
     if request.visibility is not None:
@@ -122,7 +112,7 @@ def _follow(
     is_late = request.member_epoch == JOINING and known.epoch > JOINING
     current = reconcile(builder, group, member, None if is_late else request.owned)
     sessions.renew_session(builder, group, member)
-    return ConsumerHeartbeatReply(
+    return AssignmentReply(
         member_id=member.member_id,
         member_epoch=current.epoch,
         heartbeat_interval_ms=builder.group_overrides(group.group_id).consumer_heartbeat_interval_ms,

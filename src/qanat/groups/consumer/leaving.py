@@ -10,34 +10,33 @@ from msgspec.structs import replace
 from qanat.groups.consumer import migration
 from qanat.groups.consumer.group import GONE_FOR_A_WHILE, ConsumerGroup
 from qanat.groups.consumer.removal import remove_member
-from qanat.groups.consumer.requirements import Refusal, named_refusal, unknown_member
+from qanat.groups.consumer.requirements import named_refusal
 from qanat.groups.consumer.subscriptions import refresh
 from qanat.groups.decision_builder import DecisionBuilder
-from qanat.groups.replies import ConsumerHeartbeatReply
+from qanat.groups.refusals import Refusal, other_kind, unknown_member
+from qanat.groups.replies import AssignmentReply
 from qanat.groups.requests import ConsumerHeartbeat
 from qanat.groups.timers import Timer, TimerKind
-from qanat.model.error_codes import ErrorCode
 
 
-def leave(builder: DecisionBuilder, request: ConsumerHeartbeat) -> ConsumerHeartbeatReply:
+def leave(builder: DecisionBuilder, request: ConsumerHeartbeat) -> AssignmentReply:
     group = builder.state.ledger.consumers.get(request.group_id)
     if group is None:
-        text = f"Group {request.group_id} is not a consumer group."
-        return ConsumerHeartbeatReply(ErrorCode.GROUP_ID_NOT_FOUND, text)
+        return AssignmentReply(*other_kind("consumer", request.group_id))
     refusal: Refusal | None = None
     if request.instance_id is not None:
         refusal = named_refusal(group, request.member_id, request.instance_id)
     elif request.member_id not in group.members:
-        refusal = unknown_member(group, request.member_id)
+        refusal = unknown_member(group.group_id, request.member_id)
     if refusal is not None:
-        return ConsumerHeartbeatReply(*refusal)
+        return AssignmentReply(*refusal)
     if request.member_epoch == GONE_FOR_A_WHILE:
         current = group.current_of(request.member_id)
         builder.write(replace(current, epoch=GONE_FOR_A_WHILE, revoking=()))
         builder.state.timers.cancel(Timer(TimerKind.REVOCATION, group.group_id, request.member_id))
     else:
         remove_members(builder, group, [request.member_id])
-    return ConsumerHeartbeatReply(member_id=request.member_id, member_epoch=request.member_epoch)
+    return AssignmentReply(member_id=request.member_id, member_epoch=request.member_epoch)
 
 
 def remove_members(builder: DecisionBuilder, group: ConsumerGroup, member_ids: list[str]) -> None:

@@ -25,9 +25,9 @@ from qanat.groups.consumer.records import (
     TargetEpochRecord,
 )
 from qanat.groups.consumer.removal import remove_group
-from qanat.groups.consumer.requirements import Refusal
 from qanat.groups.decision_builder import DecisionBuilder
 from qanat.groups.records import GroupTombstone
+from qanat.groups.refusals import Refusal, other_kind
 from qanat.groups.requests import Protocol
 from qanat.groups.timers import TimerKind
 from qanat.model.error_codes import ErrorCode
@@ -38,7 +38,7 @@ from qanat.model.error_codes import ErrorCode
 def upgrade_refusal(builder: DecisionBuilder, group_id: str, member_id: str) -> Refusal | None:
     """Why a member of the new protocol cannot join the group of this name; None where it can."""
     if group_id in builder.state.ledger.shares:
-        return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        return other_kind("consumer", group_id)
     group = builder.state.groups.get(group_id)
     if group is None or group.state is GroupState.EMPTY:
         return None
@@ -50,7 +50,7 @@ def upgrade_refusal(builder: DecisionBuilder, group_id: str, member_id: str) -> 
         and _as_ours(builder, group) is not None
     )
     if not is_possible:
-        return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        return other_kind("consumer", group_id)
     if member_id in group.members:
         text = f"Member {member_id} is a member of group {group_id} that uses the classic protocol."
         return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, text)

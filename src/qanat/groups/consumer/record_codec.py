@@ -16,12 +16,11 @@ from qanat.groups.consumer.records import (
     CurrentAssignmentRecord,
     ExpressionRecord,
     MemberState,
-    Partitions,
     RecordKind,
     TargetAssignmentRecord,
     TargetEpochRecord,
-    TopicIdPartition,
 )
+from qanat.groups.partition_rows import by_topic, in_order
 from qanat.wire.kafka.messages import consumer_offsets as wire
 from qanat.wire.kafka.records import CONSUMER_OFFSETS, read_value, write_key, write_value
 
@@ -65,7 +64,7 @@ def _value(record: ConsumerRecord) -> tuple[RecordKind, str, Any]:
         case TargetEpochRecord():
             return RecordKind.TARGET_EPOCH, "", wire.ConsumerGroupTargetAssignmentMetadataValue(record.epoch)
         case TargetAssignmentRecord():
-            rows = [wire.TargetTopicPartition(*row) for row in _by_topic(record.partitions)]
+            rows = [wire.TargetTopicPartition(*row) for row in by_topic(record.partitions).items()]
             value = wire.ConsumerGroupTargetAssignmentMemberValue(rows)
             return RecordKind.TARGET_ASSIGNMENT, record.member_id, value
         case CurrentAssignmentRecord():
@@ -102,8 +101,8 @@ def _current_value(record: CurrentAssignmentRecord) -> wire.ConsumerGroupCurrent
         member_epoch=record.epoch,
         previous_member_epoch=record.previous_epoch,
         state=record.state,
-        assigned_partitions=[wire.CurrentTopicPartitions(*row) for row in _by_topic(record.assigned)],
-        partitions_pending_revocation=[wire.CurrentTopicPartitions(*row) for row in _by_topic(record.revoking)],
+        assigned_partitions=[wire.CurrentTopicPartitions(*row) for row in by_topic(record.assigned).items()],
+        partitions_pending_revocation=[wire.CurrentTopicPartitions(*row) for row in by_topic(record.revoking).items()],
     )
 
 
@@ -126,7 +125,7 @@ def _record(kind: RecordKind, group_id: str, name: str, found: Any) -> ConsumerR
         case RecordKind.TARGET_EPOCH:
             return TargetEpochRecord(group_id, found.assignment_epoch)
         case RecordKind.TARGET_ASSIGNMENT:
-            return TargetAssignmentRecord(group_id, name, _in_order(found.topic_partitions))
+            return TargetAssignmentRecord(group_id, name, in_order(found.topic_partitions))
         case RecordKind.CURRENT_ASSIGNMENT:
             return CurrentAssignmentRecord(
                 group_id,
@@ -134,8 +133,8 @@ def _record(kind: RecordKind, group_id: str, name: str, found: Any) -> ConsumerR
                 found.member_epoch,
                 found.previous_member_epoch,
                 _state(found.state),
-                _in_order(found.assigned_partitions),
-                _in_order(found.partitions_pending_revocation),
+                in_order(found.assigned_partitions),
+                in_order(found.partitions_pending_revocation),
             )
         case RecordKind.EXPRESSION:
             return ExpressionRecord(group_id, name, tuple(found.topics), found.version, found.timestamp)
@@ -168,15 +167,3 @@ def _member(group_id: str, member_id: str, found: wire.ConsumerGroupMemberMetada
         found.server_assignor,
         classic,
     )
-
-
-def _by_topic(partitions: Partitions) -> list[tuple[bytes, list[int]]]:
-    rows: dict[bytes, list[int]] = {}
-    for at in partitions:
-        rows.setdefault(at.topic_id, []).append(at.partition)
-    return list(rows.items())
-
-
-def _in_order(rows: list[Any]) -> Partitions:
-    """Kafka writes topics in any order."""
-    return tuple(sorted(TopicIdPartition(bytes(row.topic_id), number) for row in rows for number in row.partitions))

@@ -6,27 +6,16 @@ Versions 0 and 1 differ in who draws a new member's id: the coordinator, or from
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from qanat.groups.consumer.group import GONE_FOR_A_WHILE, ConsumerGroup
 from qanat.groups.consumer.records import ConsumerMemberRecord, CurrentAssignmentRecord, Partitions
 from qanat.groups.consumer.subscriptions import expression_error
+from qanat.groups.refusals import JOINING, LONGEST_NAME, Refusal, bad_name, fenced
 from qanat.groups.requests import ConsumerHeartbeat
 from qanat.model.error_codes import ErrorCode
 
-JOINING = 0
-LEAVING = -1
-LONGEST_NAME = 8_000
-"""Characters in a member's own names: they must fit a record's key."""
 MOST_TOPICS = 10_000
 """Topics of one subscription by name: a group decides in one step, and all other groups wait for it."""
-
-
-class Refusal(NamedTuple):
-    """An error for a member, instead of its assignment."""
-
-    error: ErrorCode
-    message: str
 
 
 def malformed(request: ConsumerHeartbeat, assignors: Iterable[str]) -> Refusal | None:
@@ -47,11 +36,9 @@ def malformed(request: ConsumerHeartbeat, assignors: Iterable[str]) -> Refusal |
 
 
 def _missing(request: ConsumerHeartbeat) -> str | None:
-    if not 0 < len(request.group_id.strip()) <= LONGEST_NAME:
-        return f"GroupId can't be empty, or longer than {LONGEST_NAME} characters."
-    for name, value in (("InstanceId", request.instance_id), ("RackId", request.rack_id)):
-        if value is not None and not 0 < len(value.strip()) <= LONGEST_NAME:
-            return f"{name} can't be empty, or longer than {LONGEST_NAME} characters."
+    names = (("GroupId", request.group_id), ("InstanceId", request.instance_id), ("RackId", request.rack_id))
+    if (fault := bad_name(names)) is not None:
+        return fault
     if len(request.member_id) > LONGEST_NAME:
         return f"MemberId can't be longer than {LONGEST_NAME} characters."
     if request.topics is not None and len(request.topics) > MOST_TOPICS:
@@ -89,18 +76,7 @@ def epoch_refusal(current: CurrentAssignmentRecord, epoch: int, owned: Partition
         and owned is not None
         and all(at in current.assigned for at in owned)
     )
-    if is_lost_reply:
-        return None
-    size = "greater" if epoch > current.epoch else "smaller"
-    text = (
-        f"The consumer group member has a {size} member epoch ({epoch}) than the one known by the group coordinator "
-        f"({current.epoch}). The member must abandon all its partitions and rejoin."
-    )
-    return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, text)
-
-
-def unknown_member(group: ConsumerGroup, member_id: str) -> Refusal:
-    return Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
+    return None if is_lost_reply else fenced("consumer", epoch, current.epoch)
 
 
 def named_refusal(group: ConsumerGroup, member_id: str, instance_id: str) -> Refusal | None:

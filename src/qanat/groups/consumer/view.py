@@ -7,6 +7,7 @@ from qanat.groups.consumer.group import ConsumerGroup
 from qanat.groups.consumer.records import ConsumerMemberRecord, Partitions
 from qanat.groups.consumer.target import preferred_assignor
 from qanat.groups.decision_builder import DecisionBuilder, TopicView
+from qanat.groups.partition_rows import by_topic
 from qanat.groups.replies import (
     ConsumerDescribeReply,
     DescribedConsumer,
@@ -54,9 +55,7 @@ def _described(group: ConsumerGroup, member: ConsumerMemberRecord, topics: Topic
 
 def named(partitions: Partitions, topics: TopicView) -> tuple[NamedPartitions, ...]:
     """By topic; deleted ones are left out."""
-    rows: dict[bytes, list[int]] = {}
-    for at in partitions:
-        rows.setdefault(at.topic_id, []).append(at.partition)
+    rows = by_topic(partitions)
     names = ((topic_id, topics.topic_name(topic_id)) for topic_id in rows)
     return tuple(NamedPartitions(topic_id, name, tuple(rows[topic_id])) for topic_id, name in names if name is not None)
 

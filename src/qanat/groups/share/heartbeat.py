@@ -8,29 +8,28 @@ a fenced member may join again at once, and need not wait until its old session 
 
 from __future__ import annotations
 
-from qanat.groups.consumer.requirements import JOINING, LEAVING, Refusal
 from qanat.groups.decision_builder import DecisionBuilder
-from qanat.groups.replies import ShareHeartbeatReply
+from qanat.groups.refusals import JOINING, LEAVING, Refusal, full, other_kind, unknown_member
+from qanat.groups.replies import AssignmentReply
 from qanat.groups.requests import ShareHeartbeat
 from qanat.groups.share import removal, sessions
 from qanat.groups.share.group import ShareGroup
 from qanat.groups.share.records import ShareCurrentRecord, ShareMemberRecord
-from qanat.groups.share.requirements import epoch_refusal, is_taken, malformed, no_share_group, unknown_member
+from qanat.groups.share.requirements import epoch_refusal, is_taken, malformed
 from qanat.groups.share.subscriptions import refresh
 from qanat.groups.share.target import assign
-from qanat.model.error_codes import ErrorCode
 
 
-def heartbeat(builder: DecisionBuilder, request: ShareHeartbeat) -> ShareHeartbeatReply:
+def heartbeat(builder: DecisionBuilder, request: ShareHeartbeat) -> AssignmentReply:
     group = malformed(request) or _group(builder, request)
     if isinstance(group, Refusal):
-        return ShareHeartbeatReply(*group)
+        return AssignmentReply(*group)
     before = _member(group, request)
     if isinstance(before, Refusal):
-        return ShareHeartbeatReply(*before)
+        return AssignmentReply(*before)
     if request.member_epoch == LEAVING:
         removal.remove_member(builder, group, request.member_id)
-        return ShareHeartbeatReply(member_id=request.member_id, member_epoch=LEAVING)
+        return AssignmentReply(member_id=request.member_id, member_epoch=LEAVING)
     return _follow(builder, group, before, request)
 
 
@@ -39,13 +38,12 @@ def _group(builder: DecisionBuilder, request: ShareHeartbeat) -> ShareGroup | Re
     group_id = request.group_id
     group = builder.state.ledger.shares.get(group_id)
     if group is None and (is_taken(builder, group_id) or request.member_epoch != JOINING):
-        return no_share_group(group_id)
+        return other_kind("share", group_id)
     if group is None:
         return ShareGroup(group_id)
     size_max = builder.state.settings.group_share_max_size
     if request.member_epoch == JOINING and request.member_id not in group.members and len(group.members) >= size_max:
-        text = f"The share group has reached its maximum capacity of {size_max} members."
-        return Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
+        return full("share", size_max)
     return group
 
 
@@ -53,10 +51,9 @@ def _member(group: ShareGroup, request: ShareHeartbeat) -> ShareMemberRecord | R
     """The member as it was before this heartbeat; a new one has nothing yet."""
     member = group.members.get(request.member_id)
     if member is None:
-        is_new = request.member_epoch == JOINING
-        return (
-            ShareMemberRecord(group.group_id, request.member_id) if is_new else unknown_member(group, request.member_id)
-        )
+        if request.member_epoch != JOINING:
+            return unknown_member(group.group_id, request.member_id)
+        return ShareMemberRecord(group.group_id, request.member_id)
     if request.member_epoch == LEAVING:
         return member
     return epoch_refusal(group.current_of(request.member_id), request.member_epoch) or member
@@ -64,7 +61,7 @@ def _member(group: ShareGroup, request: ShareHeartbeat) -> ShareMemberRecord | R
 
 def _follow(
     builder: DecisionBuilder, group: ShareGroup, before: ShareMemberRecord, request: ShareHeartbeat
-) -> ShareHeartbeatReply:
+) -> AssignmentReply:
     """Apply the changes, and return the member's assignment."""
     member = _updated(before, request)
     is_there = member.member_id in group.members
@@ -77,7 +74,7 @@ def _follow(
     current = _reconciled(builder, group, known)
     sessions.renew(builder, group, member.member_id)
     is_full = request.member_epoch == JOINING or request.topics is not None
-    return ShareHeartbeatReply(
+    return AssignmentReply(
         member_id=member.member_id,
         member_epoch=current.epoch,
         heartbeat_interval_ms=builder.group_overrides(group.group_id).share_heartbeat_interval_ms,

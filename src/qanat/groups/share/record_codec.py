@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, assert_never
 
-from qanat.groups.consumer.records import Partitions, TopicIdPartition
+from qanat.groups.partition_rows import by_topic, in_order
 from qanat.groups.share.records import (
     ShareCurrentRecord,
     SharedTopic,
@@ -65,11 +65,11 @@ def _value(record: ShareRecord) -> tuple[ShareRecordKind, str, Any]:
         case ShareTargetEpochRecord():
             return ShareRecordKind.TARGET_EPOCH, "", wire.ShareGroupTargetAssignmentMetadataValue(record.epoch)
         case ShareTargetRecord():
-            rows = [wire.ShareTargetTopicPartition(*row) for row in _by_topic(record.partitions)]
+            rows = [wire.ShareTargetTopicPartition(*row) for row in by_topic(record.partitions).items()]
             target = wire.ShareGroupTargetAssignmentMemberValue(rows)
             return ShareRecordKind.TARGET_ASSIGNMENT, record.member_id, target
         case ShareCurrentRecord():
-            assigned = [wire.ShareCurrentTopicPartitions(*row) for row in _by_topic(record.assigned)]
+            assigned = [wire.ShareCurrentTopicPartitions(*row) for row in by_topic(record.assigned).items()]
             current = wire.ShareGroupCurrentMemberAssignmentValue(
                 record.epoch, record.previous_epoch, _STABLE, assigned
             )
@@ -100,9 +100,9 @@ def _record(kind: ShareRecordKind, group_id: str, member_id: str, found: Any) ->
         case ShareRecordKind.TARGET_EPOCH:
             return ShareTargetEpochRecord(group_id, found.assignment_epoch)
         case ShareRecordKind.TARGET_ASSIGNMENT:
-            return ShareTargetRecord(group_id, member_id, _in_order(found.topic_partitions))
+            return ShareTargetRecord(group_id, member_id, in_order(found.topic_partitions))
         case ShareRecordKind.CURRENT_ASSIGNMENT:
-            assigned = _in_order(found.assigned_partitions)
+            assigned = in_order(found.assigned_partitions)
             epochs = (found.member_epoch, found.previous_member_epoch)
             return ShareCurrentRecord(group_id, member_id, *epochs, assigned)
         case ShareRecordKind.TOPICS:
@@ -122,15 +122,3 @@ def _topics(rows: Sequence[wire.TopicPartitionsInfo]) -> tuple[SharedTopic, ...]
         SharedTopic(topic_id, names[topic_id], tuple(sorted(dict.fromkeys(numbers[topic_id]))))
         for topic_id in sorted(names, key=lambda one: (names[one], one))
     )
-
-
-def _by_topic(partitions: Partitions) -> list[tuple[bytes, list[int]]]:
-    rows: dict[bytes, list[int]] = {}
-    for at in partitions:
-        rows.setdefault(at.topic_id, []).append(at.partition)
-    return list(rows.items())
-
-
-def _in_order(rows: Sequence[Any]) -> Partitions:
-    """Kafka writes topics in any order."""
-    return tuple(sorted(TopicIdPartition(bytes(row.topic_id), number) for row in rows for number in row.partitions))

@@ -1,8 +1,10 @@
 """The HTTP server: produce, consume, administer and observe, from anything that speaks HTTP.
 
 - `settings`        its settings; `listener` the listening socket, `protocol` one connection with its limits
-- `application`     from a request to its answer; `exchange` one request, `problems` errors as documents (RFC 9457)
-- `operations`      an operation as data; `operation_table` all of them; `paging` listings a page at a time
+- `application`     from a request to its answer; `exchange` one request, `reply` its answer, `problems` errors as
+                    documents (RFC 9457)
+- `operations`      an operation as data; `inputs` its parameters and bodies; `operation_table` all of them;
+                    `paging` listings a page at a time
 - `context`         the parts that operations share
 - `caller`          the client of a request, and its authentication
 - `kafka_gateway`   Kafka requests for a caller: to this broker's handlers, or to the broker that leads;

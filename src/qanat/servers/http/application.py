@@ -14,21 +14,20 @@ import msgspec
 from qanat.model.errors import QanatError
 from qanat.servers.http.caller import HttpCaller, authenticate
 from qanat.servers.http.exchange import (
-    JSON,
     Exchange,
     GoneError,
     Receive,
-    Reply,
     Scope,
     Send,
     check_document,
-    decoded,
     refuse_other_origin,
 )
+from qanat.servers.http.inputs import decoded
 from qanat.servers.http.operations import SENT, Operation, Routes, read_query
 from qanat.servers.http.problems import CONTENT_TYPE, Problem, problem_of
 from qanat.servers.http.protocol import write_whole
 from qanat.servers.http.records.produce_fast_path import PATH, may_take_fast_path, produce_fast
+from qanat.servers.http.reply import JSON, Reply
 from qanat.servers.http.streams.websocket import serve_websocket
 from qanat.telemetry.events import failure
 

@@ -41,8 +41,8 @@ class HttpContext:
         self.topics = TopicLookup(self.gateway)
         self.router = RecordRouter(self.gateway)
         self.reads = PartitionReads(self.gateway)
-        self.idempotency = Idempotency(self)
-        self.members = Members(self)
+        self.idempotency = Idempotency(self.gateway, self.reads, settings)
+        self.members = Members(self.gateway)
         self.streams = Streams(settings.http_streams_per_client)
         self.counters = HttpCounters()
         self.metrics = metrics

@@ -1,13 +1,14 @@
-"""All HTTP operations: one line per module."""
+"""All HTTP operations: one line per module. The documentation shows all but its own."""
 
 from __future__ import annotations
 
-from qanat.servers.http.admin import cluster_admin, config_admin, documentation, health, topic_admin
+from qanat.servers.http.admin import cluster_admin, config_admin, health, topic_admin
+from qanat.servers.http.admin.documentation import Documentation
 from qanat.servers.http.groups import group_admin, queues, subscribe
 from qanat.servers.http.records import consume, produce
 from qanat.servers.http.streams import server_sent_events, websocket
 
-OPERATIONS = (
+DOCUMENTED = (
     *produce.OPERATIONS,
     *consume.OPERATIONS,
     *server_sent_events.OPERATIONS,
@@ -19,5 +20,5 @@ OPERATIONS = (
     *config_admin.OPERATIONS,
     *cluster_admin.OPERATIONS,
     *health.OPERATIONS,
-    *documentation.OPERATIONS,
 )
+OPERATIONS = (*DOCUMENTED, *Documentation(DOCUMENTED).operations)

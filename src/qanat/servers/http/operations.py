@@ -11,7 +11,8 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from qanat.model.spelling import did_you_mean
-from qanat.servers.http.exchange import Exchange, mistyped
+from qanat.servers.http.exchange import Exchange
+from qanat.servers.http.inputs import Parameters, mistyped
 from qanat.servers.http.problems import Problem
 
 Handle = Callable[[Exchange], Awaitable[Any]]
@@ -23,14 +24,6 @@ class _Sent:
 
 
 SENT = _Sent()
-
-
-class Parameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The base of query parameters; the string under a field is its meaning."""
-
-
-class RequestBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The base of request bodies."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +56,6 @@ class Operation:
     """Whether the client says how long the answer may take: http.request.timeout.ms does not apply."""
     is_public: bool = False
     """Whether it needs no authentication."""
-    is_hidden: bool = False
-    """Left out of the documentation, as the documentation itself."""
 
     def __post_init__(self) -> None:
         self.__dict__["decoder"] = None if self.body is None else msgspec.json.Decoder(self.body)

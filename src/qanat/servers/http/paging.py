@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 
 from msgspec import Meta
 
-from qanat.servers.http.operations import Parameters
+from qanat.servers.http.inputs import Parameters
 
 Row = TypeVar("Row")
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
 
-from qanat.servers.http.exchange import Headers
 from qanat.servers.http.problems import CONTENT_TYPE, Problem
+from qanat.servers.http.reply import Headers
 
 if TYPE_CHECKING:
     from uvicorn.config import Config

@@ -31,7 +31,8 @@ from qanat.spark.reads.data_loss import DataLossError, lost
 from qanat.spark.reads.offset_lookup import cluster_of, loop_factory
 from qanat.spark.worker_memory import retain_memory
 from qanat.wire.batch_header import BatchHeader
-from qanat.wire.columns import Columns, decode_columns
+from qanat.wire.column_layout import Columns
+from qanat.wire.columns import decode_columns
 from qanat.wire.kafka.messages.fetch import PartitionData
 
 _log = logging.getLogger(__name__)

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from qanat.model.ids import TopicPartition
 from qanat.spark.sink.outgoing_columns import COLUMNS, EncodedBatch, RowsError, Target
-from qanat.wire.columns import BinaryColumn, Columns, encode_columns
+from qanat.wire.column_layout import BinaryColumn, Columns
+from qanat.wire.columns import encode_columns
 from qanat.wire.key_hash import place_rows
 
 _ROW_BYTES = 16

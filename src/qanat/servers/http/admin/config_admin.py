@@ -9,7 +9,8 @@ import msgspec
 
 from qanat.api.configs.config_resources import ResourceType
 from qanat.servers.http.exchange import Exchange
-from qanat.servers.http.operations import Operation, Parameters, RequestBody
+from qanat.servers.http.inputs import Parameters, RequestBody
+from qanat.servers.http.operations import Operation
 from qanat.servers.http.problems import Problem, check
 from qanat.wire.kafka.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Sequence
+from functools import cached_property
 from html import escape
 from typing import Any
 
 import msgspec
 
-from qanat.servers.http.exchange import Exchange, Reply
+from qanat.servers.http.exchange import Exchange
 from qanat.servers.http.operations import Operation
+from qanat.servers.http.reply import Reply
 
 _HTML = b"text/html; charset=utf-8"
 _POLICY = ((b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"),)
@@ -28,26 +30,35 @@ pre { background: var(--soft); padding: .7rem; overflow: auto; border-radius: 6p
 """
 
 
-@cache
-def _document() -> dict[str, Any]:
-    # Imported on first use: most nodes never make the document.
-    from qanat.servers.http.admin.openapi import document
-    from qanat.servers.http.operation_table import OPERATIONS as ALL
+class Documentation:
+    """The document and the page of some operations, each made on first use."""
 
-    return document(ALL)
+    def __init__(self, documented: Sequence[Operation]) -> None:
+        self._documented = documented
+        self.operations = (
+            Operation("GET", "/openapi.json", self.openapi, "This document", "health", is_public=True),
+            Operation("GET", "/docs", self.docs, "A page for people", "health", is_public=True),
+        )
+
+    @cached_property
+    def _document(self) -> dict[str, Any]:
+        # Imported on first use: most nodes never make the document.
+        from qanat.servers.http.admin.openapi import document
+
+        return document(self._documented)
+
+    @cached_property
+    def _page(self) -> str:
+        return _page(self._document)
+
+    async def openapi(self, exchange: Exchange) -> Reply:
+        return Reply(200, msgspec.json.encode(self._document))
+
+    async def docs(self, exchange: Exchange) -> Reply:
+        return Reply(200, self._page.encode(), _HTML, _POLICY)
 
 
-async def openapi(exchange: Exchange) -> Reply:
-    return Reply(200, msgspec.json.encode(_document()))
-
-
-async def docs(exchange: Exchange) -> Reply:
-    return Reply(200, _page().encode(), _HTML, _POLICY)
-
-
-@cache
-def _page() -> str:
-    document = _document()
+def _page(document: dict[str, Any]) -> str:
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>",
         f"<title>Qanat over HTTP</title><style>{_STYLE}</style>",
@@ -128,9 +139,3 @@ def _type(schema: dict[str, Any]) -> str:
         return f"object of {_type(schema['additionalProperties'])}"
     default = f", default {escape(str(schema['default']))}" if schema.get("default") is not None else ""
     return f"{escape(str(schema.get('type', 'any')))}{default}"
-
-
-OPERATIONS = (
-    Operation("GET", "/openapi.json", openapi, "This document", "health", is_public=True, is_hidden=True),
-    Operation("GET", "/docs", docs, "A page for people", "health", is_public=True, is_hidden=True),
-)

@@ -12,8 +12,9 @@ from qanat.cluster.election_waits import replica_problems
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.proofs import Evidence
 from qanat.model.error_codes import ErrorCode
-from qanat.servers.http.exchange import Exchange, Reply
+from qanat.servers.http.exchange import Exchange
 from qanat.servers.http.operations import Operation
+from qanat.servers.http.reply import Reply
 
 if TYPE_CHECKING:
     from qanat.servers.http.context import HttpContext

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -26,12 +26,11 @@ _TAGS = {
 }
 
 
-def document(operations: Iterable[Operation]) -> dict[str, Any]:
+def document(operations: Sequence[Operation]) -> dict[str, Any]:
     """The whole document."""
-    shown = [operation for operation in operations if not operation.is_hidden]
-    schemas = _Schemas(shown)
+    schemas = _Schemas(operations)
     paths: dict[str, dict[str, Any]] = {}
-    for operation in shown:
+    for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, schemas)
     return {
         "openapi": "3.1.0",

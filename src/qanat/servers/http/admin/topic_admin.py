@@ -11,11 +11,13 @@ from qanat.api.configs.config_resources import ResourceType
 from qanat.cluster import values
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.http.admin.config_admin import ConfigChanges, alter, set_configs, spelled
-from qanat.servers.http.exchange import Exchange, Reply
-from qanat.servers.http.operations import Operation, RequestBody
+from qanat.servers.http.exchange import Exchange
+from qanat.servers.http.inputs import RequestBody
+from qanat.servers.http.operations import Operation
 from qanat.servers.http.paging import PageQuery, page_of
 from qanat.servers.http.problems import Problem, check
 from qanat.servers.http.records.record_parsing import TopicName
+from qanat.servers.http.reply import Reply
 from qanat.wire.kafka.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,

@@ -7,29 +7,22 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from qanat.connection.assignors import decode_assignment
-from qanat.model.error_codes import ErrorCode
-from qanat.model.errors import QanatError
 from qanat.servers.http.exchange import Exchange
 from qanat.servers.http.groups.committed_offsets import Committed, commit, fetch_committed
-from qanat.servers.http.operations import Operation, RequestBody
+from qanat.servers.http.groups.group_description import MemberView, members_of
+from qanat.servers.http.inputs import RequestBody
+from qanat.servers.http.operations import Operation
 from qanat.servers.http.paging import PageQuery, page_of
 from qanat.servers.http.problems import Problem, check
 from qanat.servers.http.records.consume import time_of
 from qanat.servers.http.records.partition_reads import LATEST
 from qanat.servers.http.records.record_parsing import TopicName
-from qanat.wire.kafka.messages.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-)
 from qanat.wire.kafka.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from qanat.wire.kafka.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from qanat.wire.kafka.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from qanat.wire.kafka.registry import ApiKey
 
 PartitionNumber = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Offset = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-_DEAD = "Dead"
 
 
 class GroupView(msgspec.Struct):
@@ -46,16 +39,6 @@ class GroupPage(msgspec.Struct):
 
     groups: list[GroupView]
     next_page_token: str | None
-
-
-class MemberView(msgspec.Struct):
-    """A member of a group."""
-
-    member_id: str
-    client_id: str
-    host: str
-    member_epoch: int | None
-    assignment: dict[str, list[int]]
 
 
 class PartitionLag(msgspec.Struct):
@@ -181,61 +164,9 @@ async def list_groups(exchange: Exchange) -> GroupPage:
     return GroupPage(shown, token)
 
 
-async def members_of(exchange: Exchange, group: str) -> tuple[str, str, list[MemberView]]:
-    """State, type and members of a group of either protocol; raises a problem where there is none."""
-    response: ConsumerGroupDescribeResponse = await exchange.context.gateway.call_coordinator(
-        exchange.caller,
-        group,
-        ApiKey.CONSUMER_GROUP_DESCRIBE,
-        ConsumerGroupDescribeRequest([group]),
-        lambda answer: int(answer.groups[0].error_code),
-    )
-    found = response.groups[0]
-    if found.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
-        check(found.error_code, f"group {group}", found.error_message)
-        members = [
-            MemberView(
-                one.member_id,
-                one.client_id,
-                one.client_host.lstrip("/"),
-                one.member_epoch,
-                {row.topic_name: sorted(row.partitions) for row in one.assignment.topic_partitions},
-            )
-            for one in found.members
-        ]
-        return found.group_state, "consumer", members
-    return await _classic(exchange, group)
-
-
-async def _classic(exchange: Exchange, group: str) -> tuple[str, str, list[MemberView]]:
-    response: DescribeGroupsResponse = await exchange.context.gateway.call_coordinator(
-        exchange.caller,
-        group,
-        ApiKey.DESCRIBE_GROUPS,
-        DescribeGroupsRequest([group]),
-        lambda answer: int(answer.groups[0].error_code),
-    )
-    found = response.groups[0]
-    if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or (not found.error_code and found.group_state == _DEAD):
-        raise Problem(
-            404, f"there is no group {group}; GET /api/v1/groups lists them", error=ErrorCode.GROUP_ID_NOT_FOUND
-        )
-    check(found.error_code, f"group {group}", found.error_message)
-    members = []
-    for one in found.members:
-        assignment: dict[str, list[int]] = {}
-        try:
-            for at in decode_assignment(bytes(one.member_assignment)) if one.member_assignment else []:
-                assignment.setdefault(at.topic, []).append(at.partition)
-        except QanatError:
-            assignment = {}  # The members' own protocol, which the broker cannot decode.
-        members.append(MemberView(one.member_id, one.client_id, one.client_host.lstrip("/"), None, assignment))
-    return found.group_state, "classic", members
-
-
 async def describe_group(exchange: Exchange) -> GroupDescription:
     group = exchange.path["group"]
-    state, kind, members = await members_of(exchange, group)
+    state, kind, members = await members_of(exchange.context.gateway, exchange.caller, group)
     committed = await fetch_committed(exchange, group)
     owners = {
         (topic, number): one.member_id
@@ -294,7 +225,7 @@ async def commit_offsets(exchange: Exchange) -> GroupOffsets:
         raise Problem(400, "offsets is empty: name at least one", pointer=".offsets")
     epoch = wanted.member_epoch
     if wanted.member_id and epoch is None:
-        epoch = (await exchange.context.members.find(exchange, group, wanted.member_id)).member_epoch
+        epoch = (await exchange.context.members.find(exchange.caller, group, wanted.member_id)).member_epoch
     await commit(exchange, group, offsets, wanted.member_id or "", -1 if epoch is None else epoch, wanted.metadata)
     return await fetch_offsets(exchange)
 

@@ -17,7 +17,7 @@ import msgspec
 
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicId
-from qanat.servers.http.groups.group_admin import MemberView, members_of
+from qanat.servers.http.groups.group_description import MemberView, members_of
 from qanat.servers.http.problems import Problem, check
 from qanat.wire.kafka.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -27,8 +27,8 @@ from qanat.wire.kafka.messages.consumer_group_heartbeat import (
 from qanat.wire.kafka.registry import ApiKey
 
 if TYPE_CHECKING:
-    from qanat.servers.http.context import HttpContext
-    from qanat.servers.http.exchange import Exchange
+    from qanat.servers.http.caller import HttpCaller
+    from qanat.servers.http.kafka_gateway import KafkaGateway
 
 _LEAVE, _JOIN = -1, 0
 _REBALANCE_MS = 60_000
@@ -49,13 +49,13 @@ class Membership(msgspec.Struct):
 class Members:
     """Joins, heartbeats and leaves for clients."""
 
-    def __init__(self, context: HttpContext) -> None:
-        self._context = context
+    def __init__(self, gateway: KafkaGateway) -> None:
+        self._gateway = gateway
 
-    async def find(self, exchange: Exchange, group: str, member_id: str) -> MemberView:
+    async def find(self, caller: HttpCaller, group: str, member_id: str) -> MemberView:
         """A member as its coordinator knows it; raises a problem where there is none."""
         try:
-            _, _, members = await members_of(exchange, group)
+            _, _, members = await members_of(self._gateway, caller, group)
         except Problem as problem:
             if problem.error is not ErrorCode.GROUP_ID_NOT_FOUND:
                 raise
@@ -66,17 +66,17 @@ class Members:
         check(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group} has no member {member_id}")
         raise AssertionError("checked")
 
-    async def join(self, exchange: Exchange, group: str, topics: list[str], member_id: str | None) -> Membership:
+    async def join(self, caller: HttpCaller, group: str, topics: list[str], member_id: str | None) -> Membership:
         """Join as a new member, or return with a known id."""
         known: MemberView | None = None
         if member_id is not None:
             try:
-                known = await self.find(exchange, group, member_id)
+                known = await self.find(caller, group, member_id)
             except Problem as problem:
                 if problem.error is not ErrorCode.UNKNOWN_MEMBER_ID:
                     raise
         if known is not None:
-            return await self._beat(exchange, group, known, topics)
+            return await self._beat(caller, group, known, topics)
         request = ConsumerGroupHeartbeatRequest(
             group,
             member_id or str(uuid.uuid4()),
@@ -85,15 +85,15 @@ class Members:
             subscribed_topic_names=topics,
             topic_partitions=[],
         )
-        response = await self._call(exchange, group, request)
+        response = await self._call(caller, group, request)
         check(response.error_code, f"group {group} cannot be joined", response.error_message)
-        return await self._membership(exchange, group, request.member_id, response)
+        return await self._membership(caller, group, request.member_id, response)
 
-    async def beat(self, exchange: Exchange, group: str, member_id: str) -> Membership:
+    async def beat(self, caller: HttpCaller, group: str, member_id: str) -> Membership:
         """Send a heartbeat; the member's state from now on."""
-        return await self._beat(exchange, group, await self.find(exchange, group, member_id), None)
+        return await self._beat(caller, group, await self.find(caller, group, member_id), None)
 
-    async def _beat(self, exchange: Exchange, group: str, known: MemberView, topics: list[str] | None) -> Membership:
+    async def _beat(self, caller: HttpCaller, group: str, known: MemberView, topics: list[str] | None) -> Membership:
         for _ in range(_ATTEMPTS):
             assert known.member_epoch is not None
             request = ConsumerGroupHeartbeatRequest(
@@ -104,32 +104,32 @@ class Members:
                 subscribed_topic_names=topics,
                 topic_partitions=self._owned(known.assignment),
             )
-            response = await self._call(exchange, group, request)
+            response = await self._call(caller, group, request)
             if response.error_code != ErrorCode.FENCED_MEMBER_EPOCH:
                 break
             # Two requests of one member at once: one of them had an older epoch.
-            known = await self.find(exchange, group, known.member_id)
+            known = await self.find(caller, group, known.member_id)
         check(response.error_code, f"member {known.member_id} of group {group}", response.error_message)
-        return await self._membership(exchange, group, known.member_id, response)
+        return await self._membership(caller, group, known.member_id, response)
 
-    async def leave(self, exchange: Exchange, group: str, member_id: str) -> None:
+    async def leave(self, caller: HttpCaller, group: str, member_id: str) -> None:
         request = ConsumerGroupHeartbeatRequest(group, member_id, _LEAVE)
-        response = await self._call(exchange, group, request)
+        response = await self._call(caller, group, request)
         check(response.error_code, f"member {member_id} of group {group}", response.error_message)
 
     async def _membership(
-        self, exchange: Exchange, group: str, member_id: str, response: ConsumerGroupHeartbeatResponse
+        self, caller: HttpCaller, group: str, member_id: str, response: ConsumerGroupHeartbeatResponse
     ) -> Membership:
         if response.assignment is None:
-            assignment = (await self.find(exchange, group, member_id)).assignment
+            assignment = (await self.find(caller, group, member_id)).assignment
         else:
-            known = self._context.broker.metadata.image.topics_by_id
+            known = self._gateway.broker.metadata.image.topics_by_id
             found = [(known.get(TopicId.of(bytes(row.topic_id))), row) for row in response.assignment.topic_partitions]
             assignment = {topic.name: sorted(row.partitions) for topic, row in found if topic is not None}
         return Membership(member_id, response.member_epoch, response.heartbeat_interval_ms, assignment)
 
     def _owned(self, assignment: Assignment) -> list[RequestTopicPartitions]:
-        topics = self._context.broker.metadata.image.topics
+        topics = self._gateway.broker.metadata.image.topics
         return [
             RequestTopicPartitions(topics[name].identity.value.bytes, numbers)
             for name, numbers in assignment.items()
@@ -137,9 +137,9 @@ class Members:
         ]
 
     async def _call(
-        self, exchange: Exchange, group: str, request: ConsumerGroupHeartbeatRequest
+        self, caller: HttpCaller, group: str, request: ConsumerGroupHeartbeatRequest
     ) -> ConsumerGroupHeartbeatResponse:
-        response: ConsumerGroupHeartbeatResponse = await self._context.gateway.call_coordinator(
-            exchange.caller, group, ApiKey.CONSUMER_GROUP_HEARTBEAT, request, lambda answer: int(answer.error_code)
+        response: ConsumerGroupHeartbeatResponse = await self._gateway.call_coordinator(
+            caller, group, ApiKey.CONSUMER_GROUP_HEARTBEAT, request, lambda answer: int(answer.error_code)
         )
         return response

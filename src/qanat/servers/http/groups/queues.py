@@ -21,7 +21,8 @@ from qanat.connection.faults import RETRIABLE, UnreachableError, error_code
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicId
 from qanat.servers.http.exchange import Exchange
-from qanat.servers.http.operations import Operation, RequestBody
+from qanat.servers.http.inputs import RequestBody
+from qanat.servers.http.operations import Operation
 from qanat.servers.http.problems import Problem, check, problem_of
 from qanat.servers.http.records.consume import Count, Wait
 from qanat.servers.http.records.record_json import Encoding, Message, records_of, to_message

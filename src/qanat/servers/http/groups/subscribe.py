@@ -11,7 +11,8 @@ from msgspec import Meta
 from qanat.servers.http.exchange import Exchange
 from qanat.servers.http.groups.committed_offsets import commit, fetch_committed
 from qanat.servers.http.groups.members import Assignment, Membership
-from qanat.servers.http.operations import Operation, Parameters, RequestBody
+from qanat.servers.http.inputs import Parameters, RequestBody
+from qanat.servers.http.operations import Operation
 from qanat.servers.http.records.consume import Count, Isolation, Wait
 from qanat.servers.http.records.partition_reads import EARLIEST, LATEST
 from qanat.servers.http.records.record_json import Encoding, Message
@@ -110,23 +111,23 @@ async def subscribe(exchange: Exchange) -> Subscribed:
     topics = list(dict.fromkeys(wanted.topics))
     for name in topics:
         await context.topics.find(exchange.caller, name)
-    membership = await context.members.join(exchange, wanted.group, topics, wanted.member_id)
+    membership = await context.members.join(exchange.caller, wanted.group, topics, wanted.member_id)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + min(wanted.timeout_ms, context.settings.http_poll_max_ms) / 1000
     while not membership.assignment and loop.time() < deadline:
         await asyncio.sleep(_LOOK_AGAIN_S)
-        membership = await context.members.beat(exchange, wanted.group, membership.member_id)
+        membership = await context.members.beat(exchange.caller, wanted.group, membership.member_id)
     return _subscribed(exchange, membership)
 
 
 async def heartbeat(exchange: Exchange) -> Subscribed:
     group, member_id = exchange.path["group"], exchange.path["member"]
-    return _subscribed(exchange, await exchange.context.members.beat(exchange, group, member_id))
+    return _subscribed(exchange, await exchange.context.members.beat(exchange.caller, group, member_id))
 
 
 async def leave_group(exchange: Exchange) -> Left:
     group, member_id = exchange.path["group"], exchange.path["member"]
-    await exchange.context.members.leave(exchange, group, member_id)
+    await exchange.context.members.leave(exchange.caller, group, member_id)
     return Left(member_id, "left")
 
 
@@ -136,7 +137,7 @@ async def read_as_member(exchange: Exchange) -> GroupRecords:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + min(query.timeout_ms, context.settings.http_poll_max_ms) / 1000
     while True:
-        membership = await context.members.beat(exchange, group, member_id)
+        membership = await context.members.beat(exchange.caller, group, member_id)
         # A member that waits for longer than its session must send heartbeats, and may get other partitions.
         found = await _read(exchange, membership, min(deadline, loop.time() + _beat_s(exchange)))
         if found.messages or loop.time() >= deadline:

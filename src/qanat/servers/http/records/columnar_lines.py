@@ -26,7 +26,8 @@ from qanat.servers.http.problems import Problem
 from qanat.servers.http.records.forwarding import NOT_KNOWN
 from qanat.servers.http.records.produce_results import ProducedOrNot
 from qanat.servers.http.records.record_parsing import ProducerRecord, now_ms, pieces_of
-from qanat.wire.columns import BinaryColumn, Columns, encode_columns
+from qanat.wire.column_layout import BinaryColumn, Columns
+from qanat.wire.columns import encode_columns
 from qanat.wire.key_hash import place_rows
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from msgspec import Meta
 
 from qanat.cluster import values
 from qanat.servers.http.exchange import Exchange
-from qanat.servers.http.operations import Operation, Parameters
+from qanat.servers.http.inputs import Parameters
+from qanat.servers.http.operations import Operation
 from qanat.servers.http.problems import Problem
 from qanat.servers.http.records.partition_reads import EARLIEST, LATEST, Cursor
 from qanat.servers.http.records.record_json import Encoding, Message
@@ -97,37 +98,34 @@ async def consume(exchange: Exchange) -> Consumed:
         at = EARLIEST if query.offset == "earliest" else LATEST
         offset = (await context.reads.offsets_at(caller, topic.name, [number], at))[number]
     positions = {number: offset}
-    messages = await context.reads.read(
-        caller,
-        topic.name,
-        positions,
-        count=min(query.count, context.settings.http_max_poll_records),
-        max_bytes=context.settings.http_answer_max_bytes,
-        wait_ms=min(query.timeout_ms, context.settings.http_poll_max_ms),
-        is_committed=query.isolation == "read_committed",
-        encoding=query.encoding,
-    )
+    messages = await _read(exchange, topic, positions)
     return Consumed(messages, positions[number])
 
 
 async def read_topic(exchange: Exchange) -> ConsumedAll:
     query: RecordsQuery = exchange.query
-    context, caller = exchange.context, exchange.caller
-    topic = await context.topics.find(caller, exchange.path["topic"], may_create=False)
+    topic = await exchange.context.topics.find(exchange.caller, exchange.path["topic"], may_create=False)
     cursor = await begin_at(exchange, topic, query.cursor, query.begin)
     positions = dict(enumerate(cursor.offsets))
-    messages = await context.reads.read(
-        caller,
+    messages = await _read(exchange, topic, positions)
+    cursor.offsets = [positions[number] for number in range(len(positions))]
+    return ConsumedAll(messages, str(cursor))
+
+
+async def _read(exchange: Exchange, topic: values.Topic, positions: dict[int, int]) -> list[Message]:
+    """The records that a query asks for, within the limits; `positions` move on."""
+    query: ConsumeQuery | RecordsQuery = exchange.query
+    settings = exchange.context.settings
+    return await exchange.context.reads.read(
+        exchange.caller,
         topic.name,
         positions,
-        count=min(query.count, context.settings.http_max_poll_records),
-        max_bytes=context.settings.http_answer_max_bytes,
-        wait_ms=min(query.timeout_ms, context.settings.http_poll_max_ms),
+        count=min(query.count, settings.http_max_poll_records),
+        max_bytes=settings.http_answer_max_bytes,
+        wait_ms=min(query.timeout_ms, settings.http_poll_max_ms),
         is_committed=query.isolation == "read_committed",
         encoding=query.encoding,
     )
-    cursor.offsets = [positions[number] for number in range(len(positions))]
-    return ConsumedAll(messages, str(cursor))
 
 
 async def begin_at(exchange: Exchange, topic: values.Topic, cursor: str | None, begin: str) -> Cursor:

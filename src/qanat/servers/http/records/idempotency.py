@@ -30,7 +30,6 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.model.placement import coordinator_partition
-from qanat.servers.http.exchange import Reply
 from qanat.servers.http.problems import Problem, problem_of
 from qanat.servers.http.records.batching import batches_of, encoded
 from qanat.servers.http.records.partition_reads import EARLIEST, LATEST
@@ -38,9 +37,12 @@ from qanat.servers.http.records.produce_results import ProducedOrNot, many_reply
 from qanat.servers.http.records.record_json import records_of
 from qanat.servers.http.records.record_parsing import ProducerRecord, now_ms
 from qanat.servers.http.records.transactional_producer import FENCED, TransactionalProducer
+from qanat.servers.http.reply import Reply
 
 if TYPE_CHECKING:
-    from qanat.servers.http.context import HttpContext
+    from qanat.servers.http.kafka_gateway import KafkaGateway
+    from qanat.servers.http.records.partition_reads import PartitionReads
+    from qanat.servers.http.settings import HttpSettings
 
 _SHARDS = 16
 _REPLICAS = 3
@@ -86,29 +88,31 @@ def fingerprint_of(*parts: bytes) -> str:
 class Idempotency:
     """The idempotency keys, by shard."""
 
-    def __init__(self, context: HttpContext) -> None:
-        self._context = context
+    def __init__(self, gateway: KafkaGateway, reads: PartitionReads, settings: HttpSettings) -> None:
+        self._gateway = gateway
+        self._reads = reads
+        self._settings = settings
         self._shards: dict[int, Shard] = {}
         self._making = asyncio.Lock()
 
     async def answer(self, job: Job) -> Reply:
         """The first answer of this key: now, or the noted one."""
         await self._make_topic()
-        number = coordinator_partition(job.key, len(self._context.broker.metadata.image.topics[TOPIC].partitions))
+        number = coordinator_partition(job.key, len(self._gateway.broker.metadata.image.topics[TOPIC].partitions))
         shard = self._shards.get(number)
         if shard is None:
-            shard = self._shards[number] = Shard(self._context, number)
+            shard = self._shards[number] = Shard(self._gateway, self._reads, self._settings, number)
         # It runs to its end when the client disconnects: a repetition finds the answer.
-        return await to_the_end(self._context.broker.park(shard.answer(job)))
+        return await to_the_end(self._gateway.broker.park(shard.answer(job)))
 
     async def _make_topic(self) -> None:
-        broker = self._context.broker
+        broker = self._gateway.broker
         if TOPIC in broker.metadata.image.topics:
             return
         async with self._making:
             if TOPIC in broker.metadata.image.topics:
                 return
-            kept_ms = self._context.settings.http_idempotency_retention_ms + _HOUR_MS
+            kept_ms = self._settings.http_idempotency_retention_ms + _HOUR_MS
             request = CreateTopic(
                 TOPIC,
                 broker.metadata_changes.new_topic_id(),
@@ -118,7 +122,7 @@ class Idempotency:
                     "cleanup.policy": "delete",
                     "retention.ms": str(kept_ms),
                     "segment.ms": str(_HOUR_MS),
-                    "max.message.bytes": str(self._context.settings.http_request_max_bytes),
+                    "max.message.bytes": str(self._settings.http_request_max_bytes),
                 },
                 is_internal=True,
             )
@@ -130,18 +134,20 @@ class Idempotency:
 class Shard:
     """The keys of one partition, one request after the other."""
 
-    def __init__(self, context: HttpContext, number: int) -> None:
-        self._context = context
+    def __init__(self, gateway: KafkaGateway, reads: PartitionReads, settings: HttpSettings, number: int) -> None:
+        self._gateway = gateway
+        self._reads = reads
+        self._settings = settings
         self._at = TopicPartition(TOPIC, number)
         self._notes: dict[int, dict[bytes, int]] = {}
         """The offset of each key's note, by hour. A note itself is read when its request is repeated."""
         self._position = 0
         self._is_owner = False
         self._lock = asyncio.Lock()
-        self._transactions = TransactionalProducer(context.gateway, f"__http-idempotency-{number}")
+        self._transactions = TransactionalProducer(gateway, f"__http-idempotency-{number}")
 
     async def answer(self, job: Job) -> Reply:
-        deadline = Deadline.after(self._context.gateway.timeout_s)
+        deadline = Deadline.after(self._gateway.timeout_s)
         records: Sequence[ProducerRecord] | None = None
         async with self._lock:
             while True:
@@ -170,18 +176,16 @@ class Shard:
         for notes in self._notes.values():
             offset = notes.get(digest)
             if offset is not None and (note := await self._read(offset)) is not None and note.key == job.key:
-                is_old = note.at_ms < now_ms() - self._context.settings.http_idempotency_retention_ms
+                is_old = note.at_ms < now_ms() - self._settings.http_idempotency_retention_ms
                 return None if is_old else note
         return None
 
     async def _read(self, offset: int) -> Note | None:
         """The note at a committed offset; None where it is already deleted."""
         position = {self._at.partition: offset}
-        own_caller = self._context.gateway.own_caller
+        own_caller = self._gateway.own_caller
         # Read uncommitted: the note is committed, even if its marker has not arrived.
-        (row,) = await self._context.reads.fetch(
-            own_caller, TOPIC, position, max_bytes=1, wait_ms=0, is_committed=False
-        )
+        (row,) = await self._reads.fetch(own_caller, TOPIC, position, max_bytes=1, wait_ms=0, is_committed=False)
         if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             return None
         if row.error_code:
@@ -202,7 +206,7 @@ class Shard:
         before this end.
         """
         await self._transactions.init()
-        reads, own_caller = self._context.reads, self._context.gateway.own_caller
+        reads, own_caller = self._reads, self._gateway.own_caller
         number = self._at.partition
         end_offset = (await reads.offsets_at(own_caller, TOPIC, [number], LATEST))[number]
         if self._position > end_offset:
@@ -228,7 +232,7 @@ class Shard:
         self._is_owner = True
 
     def _forget_old(self) -> None:
-        oldest = (now_ms() - self._context.settings.http_idempotency_retention_ms) // _HOUR_MS
+        oldest = (now_ms() - self._settings.http_idempotency_retention_ms) // _HOUR_MS
         for hour in [hour for hour in self._notes if hour < oldest]:
             del self._notes[hour]
 
@@ -272,7 +276,7 @@ class Shard:
 
     async def _wait_until_visible(self, at: TopicPartition, offset: int) -> None:
         """Wait until readers of committed records see a record; where another broker leads, they wait themselves."""
-        partition = self._context.broker.lookup.led(at.topic, at.partition)
+        partition = self._gateway.broker.lookup.led(at.topic, at.partition)
         if not isinstance(partition, Partition):
             return
         loop = asyncio.get_running_loop()

@@ -10,8 +10,9 @@ from msgspec import Meta
 from qanat.broker.runtime.cooperative_yield import FEW_ROWS, CooperativeYield
 from qanat.cluster import values
 from qanat.servers.http.application import media_type_of, require_json
-from qanat.servers.http.exchange import JSON, NDJSON, Exchange, Reply, check_document
-from qanat.servers.http.operations import Operation, Parameters
+from qanat.servers.http.exchange import Exchange, check_document
+from qanat.servers.http.inputs import Parameters
+from qanat.servers.http.operations import Operation
 from qanat.servers.http.problems import Problem
 from qanat.servers.http.records.columnar_lines import ColumnarWriter, Piece, read_columns
 from qanat.servers.http.records.idempotency import Job, fingerprint_of
@@ -30,6 +31,7 @@ from qanat.servers.http.records.record_parsing import (
     read_lines,
 )
 from qanat.servers.http.records.record_routing import ACKS
+from qanat.servers.http.reply import JSON, NDJSON, Reply
 from qanat.servers.http.topic_lookup import refuse_internal
 
 _LINES = (NDJSON, b"application/ndjson", b"application/jsonl", b"application/json-lines", b"application/jsonlines")

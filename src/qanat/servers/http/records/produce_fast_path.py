@@ -13,10 +13,11 @@ import msgspec
 
 from qanat.api.records.append import ALL
 from qanat.servers.http.caller import HttpCaller
-from qanat.servers.http.exchange import JSON, Receive, Scope
+from qanat.servers.http.exchange import Receive, Scope
 from qanat.servers.http.problems import Problem
 from qanat.servers.http.protocol import write_whole
 from qanat.servers.http.records.record_parsing import RecordIn, now_ms, producer_record
+from qanat.servers.http.reply import JSON
 
 if TYPE_CHECKING:
     from qanat.servers.http.context import HttpContext

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from qanat.servers.http.exchange import Reply
+from qanat.servers.http.reply import Reply
 
 _ENCODE = msgspec.json.Encoder().encode
 

@@ -16,8 +16,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Raw
 
-from qanat.servers.http.exchange import decoded
-from qanat.servers.http.operations import RequestBody
+from qanat.servers.http.inputs import RequestBody, decoded
 from qanat.servers.http.problems import Problem
 
 Acks = Literal["all", "leader", "none"]

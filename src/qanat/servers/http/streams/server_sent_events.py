@@ -8,57 +8,32 @@ from contextlib import aclosing
 import msgspec
 
 from qanat.servers.http.exchange import Exchange
-from qanat.servers.http.operations import SENT, Operation, Parameters
+from qanat.servers.http.operations import SENT, Operation
 from qanat.servers.http.problems import Problem
-from qanat.servers.http.records.consume import Isolation, begin_at
 from qanat.servers.http.records.partition_reads import Cursor
-from qanat.servers.http.records.record_json import Encoding, Message
+from qanat.servers.http.records.record_json import Message
 from qanat.servers.http.streams.stream_limits import limit_kernel
 from qanat.servers.http.streams.stream_writer import SlowReaderError, StreamWriter
+from qanat.servers.http.streams.topic_stream import StreamQuery, open_stream
 from qanat.telemetry.events import log_event
 
 _ENCODE = msgspec.json.Encoder().encode
 _STILL_THERE = b": still connected\n\n"
 
 
-class StreamQuery(Parameters, frozen=True):
-    """What to stream."""
-
-    cursor: str | None = None
-    """Where to continue: the id of the last event, where the header Last-Event-ID cannot be sent."""
-    begin: str = msgspec.field(name="from", default="latest")
-    """Where to begin without a cursor: `earliest`, `latest`, or a time in ISO 8601 or milliseconds."""
-    isolation: Isolation = "read_committed"
-    """Whether records of transactions are seen before they are committed."""
-    encoding: Encoding = "auto"
-    """How keys and values are shown."""
-
-
 async def stream_topic(exchange: Exchange) -> object:
-    query: StreamQuery = exchange.query
-    context, caller = exchange.context, exchange.caller
-    topic = await context.topics.find(caller, exchange.path["topic"], may_create=False)
-    last = exchange.header(b"last-event-id")
-    cursor = await begin_at(exchange, topic, last.decode("latin-1") if last else query.cursor, query.begin)
-    writer = StreamWriter(
-        context,
-        caller,
-        topic.name,
-        cursor,
-        is_committed=query.isolation == "read_committed",
-        encoding=query.encoding,
-        render=_event,
-    )
-    with context.streams.admit(caller.host):
+    streams = exchange.context.streams
+    writer = await open_stream(exchange, exchange.query, _event)
+    with streams.admit(exchange.caller.host):
         limit_kernel(exchange.scope["transport"])
         headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
         await exchange.send({"type": "http.response.start", "status": 200, "headers": headers})
-        first = b"retry: 1000\nid: %s\nevent: open\ndata: {}\n\n" % str(cursor).encode()
+        first = b"retry: 1000\nid: %s\nevent: open\ndata: {}\n\n" % str(writer.cursor).encode()
         await exchange.send({"type": "http.response.body", "body": first, "more_body": True})
         if exchange.scope["method"] != "HEAD":
             loop = asyncio.get_running_loop()
             stream = loop.create_task(_send_all(exchange, writer))
-            await context.streams.run(stream, loop.create_task(exchange.wait_until_gone()))
+            await streams.run(stream, loop.create_task(exchange.wait_until_gone()))
         await exchange.send({"type": "http.response.body", "body": b""})
     return SENT
 

@@ -16,12 +16,11 @@ from qanat.servers.http.caller import HttpCaller, authenticate
 from qanat.servers.http.exchange import Exchange, Receive, Scope, Send, refuse_other_origin
 from qanat.servers.http.operations import Operation, Routes, read_query
 from qanat.servers.http.problems import CONTENT_TYPE, Problem, problem_of
-from qanat.servers.http.records.consume import begin_at
 from qanat.servers.http.records.partition_reads import Cursor
 from qanat.servers.http.records.record_json import Message
-from qanat.servers.http.streams.server_sent_events import StreamQuery
 from qanat.servers.http.streams.stream_limits import limit_kernel
 from qanat.servers.http.streams.stream_writer import SlowReaderError, StreamWriter
+from qanat.servers.http.streams.topic_stream import StreamQuery, open_stream
 
 if TYPE_CHECKING:
     from qanat.servers.http.context import HttpContext
@@ -82,20 +81,9 @@ async def serve_websocket(context: HttpContext, scope: Scope, receive: Receive, 
         if context.mechanisms is not None:
             caller.principal = authenticate(exchange.header(b"authorization"), context.mechanisms)
         query: StreamQuery = read_query(operation, scope["query_string"])
-        topic = await context.topics.find(caller, exchange.path["topic"], may_create=False)
-        last = exchange.header(b"last-event-id")
-        cursor = await begin_at(exchange, topic, last.decode("latin-1") if last else query.cursor, query.begin)
+        writer = await open_stream(exchange, query, _text)
         with context.streams.admit(caller.host):
             limit_kernel(scope["transport"])
-            writer = StreamWriter(
-                context,
-                caller,
-                topic.name,
-                cursor,
-                is_committed=query.isolation == "read_committed",
-                encoding=query.encoding,
-                render=_text,
-            )
             await send({"type": "websocket.accept"})
             loop = asyncio.get_running_loop()
             stream = loop.create_task(_send_all(exchange, writer))
