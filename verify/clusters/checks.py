@@ -86,7 +86,7 @@ def _problems_of(
     known = machine.node.broker.metadata.image.topics.get(at.topic)
     if known is None:
         return []
-    state = _true_state(truth, known, at.partition)
+    state = true_state(truth, known, at.partition)
     if state is None:
         return []
     committed = partition.log.high_watermark
@@ -109,7 +109,7 @@ def _problems_of(
     return problems
 
 
-def _true_state(truth: MemoryStore, topic: values.Topic, number: int) -> values.PartitionState | None:
+def true_state(truth: MemoryStore, topic: values.Topic, number: int) -> values.PartitionState | None:
     """The partition's state in the store; before the first change, the first replica leads and all are in sync.
 
     None where the topic is deleted.

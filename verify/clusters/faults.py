@@ -22,6 +22,7 @@ from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.testing.simulation.loop import SimLoop
 from qanat.testing.simulation.network import SimNetwork
+from verify.clusters.checks import true_state
 from verify.clusters.machine import Machine
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ _FLIPS_IN_LOGS = 0.8
 """Share of flipped bits that are in records, and not in indexes and other files."""
 _SETTLED_S = 3.0
 """How long a machine that lost data meets no other fault."""
+_ALONE_S = 35.0
+"""Longer than an election waits for members that are gone (`unclean.recovery.timeout.ms`)."""
 
 
 class Faults:
@@ -279,6 +282,51 @@ class Faults:
         finally:
             self._busy.clear()
 
+    async def last_one_standing(self) -> None:
+        """All machines but one stop cleanly; that one loses power and unflushed records, and is back before them.
+
+        It is restarted once more, or is alone for longer than an election waits, or meets the others soon.
+        """
+        if not await self._is_quiet():
+            return
+        *others, last = self._random.sample(self._machines, len(self._machines))
+        self._busy.update(one.node_id for one in self._machines)
+        try:
+            for one in others:
+                await one.stop()
+                await asyncio.sleep(self._random.expovariate(1 / 0.3))
+            if self._others_have_all_of(last):
+                last.lose_power("drop_all")
+                await asyncio.sleep(self._random.expovariate(1 / 0.5))
+                await self._start(last)
+                await self._stay_alone(last)
+            for one in self._random.sample(others, len(others)):
+                await asyncio.sleep(self._random.expovariate(1 / 0.2))
+                await self._start(one)
+            await asyncio.sleep(_SETTLED_S)
+        finally:
+            self._busy.clear()
+
+    async def _stay_alone(self, last: Machine) -> None:
+        how = self._random.choice(("restarted", "restarted", "waits", "met"))
+        self.counts[f"last one: {how}"] = self.counts.get(f"last one: {how}", 0) + 1
+        await asyncio.sleep(_ALONE_S if how == "waits" else self._random.uniform(0.0, 4.0))
+        if how == "restarted":
+            await last.stop()
+            await self._start(last)
+            await asyncio.sleep(self._random.uniform(0.0, 4.0))
+
+    def _others_have_all_of(self, last: Machine) -> bool:
+        """Whether of every partition of the last machine, another one that has stopped misses nothing."""
+        assert last.node is not None, "the last machine runs"
+        topics = last.node.broker.metadata.image.topics
+        for at in last.node.broker.local_replicas.logs:
+            topic = topics.get(at.topic)
+            state = None if topic is None else true_state(self._truth, topic, at.partition)
+            if state is not None and {one.node_id for one in (*state.in_sync, *state.eligible)} == {last.node_id}:
+                return False
+        return True
+
     async def _is_quiet(self) -> bool:
         """Wait until no machine has an active fault; returns whether that came in time."""
         deadline = self._loop.time() + _QUIET_S
@@ -359,7 +407,8 @@ FAULTS: dict[str, Callable[[Faults], Coroutine[Any, Any, None]]] = {
     "lost disk": Faults.lost_disk,
     "refused link": Faults.refused_link,
     "lying disk": Faults.lying_disk,
+    "last one standing": Faults.last_one_standing,
 }
-DRAWN_APART = {"refused link": 0.2, "lying disk": 0.5}
+DRAWN_APART = {"refused link": 0.2, "lying disk": 0.5, "last one standing": 0.5}
 """Faults that were added later, and the share of runs that meet each: the other draws of a seed stay the same."""
 NEED_FSYNC = ("power loss of all",)

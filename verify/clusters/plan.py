@@ -54,6 +54,8 @@ class Plan(Struct, frozen=True):
             faults += ("refused link",)
         if is_synced and replicas > 2 and "lying disk" in apart:
             faults += ("lying disk",)
+        if not is_synced and replicas > 1 and "last one standing" in apart:
+            faults += ("last one standing",)
         transactors = random.randint(0, 1)
         return Plan(
             brokers=brokers,

@@ -92,7 +92,7 @@ BUGS = (
     ),
     Bug("C14", election.elect_any_replica, 98, _three_replicas()),
     Bug("C10", election.take_an_empty_disk_for_the_old_one, 373, _three_replicas("lost disk")),
-    Bug("C13", election.take_a_crash_for_a_stop, 910, _three_replicas("power loss", is_synced=False)),
+    Bug("C13", election.take_a_crash_for_a_stop, 23, _three_replicas("last one standing", is_synced=False)),
     Bug("T8", election.trust_any_disk_that_is_back, 2, _three_replicas("lying disk")),
     Bug("C70", election.compare_no_extents, 120, _three_replicas("lying disk")),
     Bug("C10", election.take_a_log_made_anew_for_the_old_one, 867, _three_replicas("lying disk")),
