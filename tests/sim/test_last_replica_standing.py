@@ -27,9 +27,10 @@ async def _leave_one(stage: Stage) -> tuple[Machine, Machine]:
         assert await stage.send(value) == number
     await stage.whole_again()
     last, (first, second) = stage.leader, stage.followers
-    for machine in (first, second):
-        await machine.stop()
-        await stage.until(lambda gone=machine: gone.node_id not in stage.state.in_sync_nodes, "it has left")
+    await first.stop()
+    await stage.until(lambda: first.node_id not in stage.state.in_sync_nodes, "the first has left")
+    await second.stop()
+    await stage.until(lambda: second.node_id not in stage.state.in_sync_nodes, "the second has left")
     assert stage.state.in_sync_nodes == (last.node_id,)
     assert [member.node_id for member in stage.state.eligible] == [second.node_id], "nothing is committed without it"
     return last, second
