@@ -134,6 +134,16 @@ def test_copies_that_differ_are_reported(tmp_path: Path) -> None:
     assert len(asyncio.run(await_same_copies(folders, {"steady": 1}, 0))) == 1
 
 
+def test_a_replica_that_loses_a_segment_while_it_is_compared_is_not_the_same(tmp_path: Path) -> None:
+    folders = data_directories(tmp_path)
+    removed = folders[2] / "steady-0" / "00000000000000000003.log"
+    removed.symlink_to(tmp_path / "nowhere")
+
+    (difference,) = asyncio.run(await_same_copies(folders, {"steady": 2}, 0))
+    assert "steady-0" in difference
+    assert f"cannot read {removed}" in difference
+
+
 def data_directories(folder: Path) -> list[Path]:
     """Of three brokers with the same two partitions, of three batches each."""
     for number in range(3):

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from qanat.app.logs.stored_segments import batches_of
+from qanat.model.errors import StorageError
 
 _LOOK_S = 0.5
 
@@ -30,10 +31,13 @@ def _look(folders: Sequence[Path], topic: str, number: int) -> list[str]:
 
 
 def _copy(folder: Path) -> str:
-    """The end offset of a replica, and a digest of its batches."""
+    """The end offset of a replica, and a digest of its batches; unlike any other while its broker repairs it."""
     digest, end = hashlib.blake2b(digest_size=8), 0
-    for path in sorted(folder.glob("*.log")):
-        for _, header, batch in batches_of(path):
-            digest.update(batch)
-            end = header.next_offset
+    try:
+        for path in sorted(folder.glob("*.log")):
+            for _, header, batch in batches_of(path):
+                digest.update(batch)
+                end = header.next_offset
+    except StorageError as removed:
+        return f"{folder}: {removed}"
     return f"{end}/{digest.hexdigest()}"
