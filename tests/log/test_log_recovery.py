@@ -31,6 +31,7 @@ from tests.log.batches import (
     replicate,
     stored,
 )
+from tests.log.directories import WatchedFiles
 
 from qanat.log.partition_log import PartitionLog
 from qanat.log.recovery.log_recovery import Checkpoint, open_log
@@ -362,3 +363,28 @@ def test_rot_in_a_sealed_segment_does_not_keep_a_log_from_opening() -> None:
     opened = opened_from(log, folder)
     assert opened.end_offset == log.end_offset
     assert [damage.start for damage in opened.damage] == [0]
+
+
+def test_a_sound_log_is_synced_once_and_its_sidecars_are_read_once() -> None:
+    log = busy_log()
+    flush(log)
+    files = WatchedFiles(log.files)
+    opened = reopened(log, files)
+    assert answers(opened) == answers(log)
+    assert files.count("sync_directory") == 1
+    assert [path for act, path in files.acts if act == "sync"] == [opened.active.file.path]
+    assert files.count("read", file_names.SIDECAR) == len(log.segments) - 1
+
+
+def test_names_that_recovery_removes_or_makes_are_durable_before_the_log_is_open() -> None:
+    log = busy_log()
+    flush(log)
+    beyond = file_names.segment_file(FOLDER, log.end_offset + 1, file_names.SNAPSHOT)
+    files = WatchedFiles(disk_with({**image(log.files), beyond.rpartition("/")[2]: b"of a log that was longer"}))
+    reopened(log, files)
+    assert files.acts.index(("remove", beyond)) < len(files.acts) - 1
+    assert files.acts[-1] == ("sync_directory", FOLDER)
+
+    bare = WatchedFiles(disk_with({}))
+    active = new_log(bare).active.file.path
+    assert bare.acts[-2:] == [("sync", active), ("sync_directory", FOLDER)]

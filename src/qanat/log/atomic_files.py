@@ -8,6 +8,8 @@ from __future__ import annotations
 from qanat.log.files import Buffer, Files
 
 TEMPORARY_SUFFIX = ".tmp"
+_ALL_BYTES = 2**63 - 1
+"""As a length to read: up to the end, so that a read need not ask for the size first."""
 
 
 def parent(path: str) -> str:
@@ -20,7 +22,7 @@ def read_whole(files: Files, path: str) -> bytes | None:
         return None
     file = files.open(path)
     try:
-        return bytes(file.read(0, file.size()))
+        return bytes(file.read(0, _ALL_BYTES))
     finally:
         file.close()
 

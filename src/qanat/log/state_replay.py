@@ -26,7 +26,12 @@ from qanat.wire.batch_header import BatchHeader
 
 
 def load_producers(
-    segments: Sequence[Segment], offset: int, high_watermark: int | None = None, *, is_in_worker: bool = False
+    segments: Sequence[Segment],
+    offset: int,
+    high_watermark: int | None = None,
+    *,
+    is_in_worker: bool = False,
+    snapshots: Sequence[int] | None = None,
 ) -> Producers:
     """Producer state just before `offset`, a segment's base or the end of the last one.
 
@@ -35,11 +40,15 @@ def load_producers(
     snapshot inside such a segment is not used. Transactions that ended after the high watermark
     are not decided for consumers, which a snapshot does not show: they are replayed as well.
 
-    `is_in_worker`: in a worker, while the owner takes views of the last segment.
+    `is_in_worker`: in a worker, while the owner takes views of the last segment. `snapshots`: the offsets of the
+    snapshots in the folder, where the caller has listed it.
     """
     unsealed_from = next((segment.base_offset for segment in segments if not segment.is_sealed), offset)
     up_to = min(offset, unsealed_from, offset if high_watermark is None else high_watermark)
-    start, producers = _latest_snapshot(segments[0].files, segments[0].directory, up_to)
+    files, directory = segments[0].files, segments[0].directory
+    if snapshots is None:
+        snapshots = _snapshots(files, directory)
+    start, producers = _latest_snapshot(files, directory, snapshots, up_to)
     for segment in segments:
         if segment.next_offset > start and segment.base_offset < offset:
             replay_segment(segment, producers, start, is_in_worker=is_in_worker)
@@ -80,12 +89,11 @@ def walk_sealed(segment: Segment, position: int) -> Iterator[tuple[int, BatchHea
             position, first_offset = damage.end, damage.next_offset
 
 
-def _latest_snapshot(files: Files, directory: str, up_to: int) -> tuple[int, Producers]:
-    offsets = [
-        offset
-        for name in files.list(directory)
-        if (offset := file_names.offset_of(name, file_names.SNAPSHOT)) is not None
-    ]
+def _snapshots(files: Files, directory: str) -> list[int]:
+    return file_names.offsets_by_suffix(files.list(directory)).get(file_names.SNAPSHOT, [])
+
+
+def _latest_snapshot(files: Files, directory: str, offsets: Sequence[int], up_to: int) -> tuple[int, Producers]:
     for offset in sorted(offsets, reverse=True):
         if offset <= up_to:
             producers = decode_snapshot(
@@ -96,15 +104,19 @@ def _latest_snapshot(files: Files, directory: str, up_to: int) -> tuple[int, Pro
     return 0, Producers()
 
 
-def remove_snapshots(files: Files, directory: str, keep_from: int = 0, keep_to: int = 2**63) -> bool:
-    """Remove producer snapshots outside the given offsets, not durably; returns whether there were any."""
-    is_any = False
-    for name in files.list(directory):
-        offset = file_names.offset_of(name, file_names.SNAPSHOT)
-        if offset is not None and not keep_from <= offset <= keep_to:
-            files.remove(f"{directory}/{name}")
-            is_any = True
-    return is_any
+def remove_snapshots(
+    files: Files, directory: str, keep_from: int = 0, keep_to: int = 2**63, snapshots: Sequence[int] | None = None
+) -> bool:
+    """Remove producer snapshots outside the given offsets, not durably; returns whether there were any.
+
+    `snapshots`: the offsets of all in the folder, where the caller has listed it.
+    """
+    if snapshots is None:
+        snapshots = _snapshots(files, directory)
+    needless = [offset for offset in snapshots if not keep_from <= offset <= keep_to]
+    for offset in needless:
+        files.remove(file_names.segment_file(directory, offset, file_names.SNAPSHOT))
+    return bool(needless)
 
 
 def replay_segment(

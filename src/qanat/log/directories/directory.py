@@ -276,8 +276,9 @@ class LogDirectory:
         content = self.files.list(self.path)
         found = [at for name in content if (at := parse_folder(name)) is not None]
         self.lost = lost_logs(rows, self._hints, [*found, *self._removed_before(content)])
+        settings = {topic: topic_settings(topic) for topic in dict.fromkeys(at.topic for at in found)}
         for at in found:
-            self._load_one(at, rows.get(at), self._hints.get(at, Checkpoint()), topic_settings(at.topic))
+            self._load_one(at, rows.get(at), self._hints.get(at, Checkpoint()), settings[at.topic])
 
     def _removed_before(self, content: list[str]) -> list[TopicPartition]:
         """Partitions that were deleted or set aside before; remains of the deleted ones are removed."""

@@ -15,6 +15,8 @@ Rule 3: recovery only removes names and truncates tails, so doing it twice, or
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 from msgspec import Struct
 
@@ -54,20 +56,26 @@ def open_log(
 ) -> PartitionLog:
     """Make the files of a folder into a valid log, whatever happened to them; an empty folder is an empty log."""
     interval_bytes = settings.index_interval_bytes
-    _refuse_unreadable(files, directory)
+    content = files.list(directory)
+    sidecars = _read_sidecars(files, directory, content)
+    _refuse_unreadable(files, directory, sidecars)
     # A process that was killed leaves names that are not durable yet: make them durable before changing anything.
     files.sync_directory(directory)
-    _finish_commits(files, directory, interval_bytes)
-    _remove_leftovers(files, directory)
+    if _finish_commits(files, directory, content, interval_bytes):
+        content = files.list(directory)
+        sidecars = _read_sidecars(files, directory, content)
+    offsets = _without_leftovers(files, directory, content)
     known_epochs = LeaderEpochs.decode(read_whole(files, f"{directory}/{file_names.LEADER_EPOCHS}") or b"")
-    segments = _open_segments(files, directory, settings, checkpoint, known_epochs)
-    if not segments:
+    found = [(base_offset, sidecars.get(base_offset)) for base_offset in offsets.get(file_names.LOG, ())]
+    segments = _open_segments(files, directory, settings, checkpoint, known_epochs, found)
+    if is_new := not segments:
         segments.append(Segment.create(files, directory, 0, interval_bytes))
     end_offset = segments[-1].next_offset
     log_start, high_watermark = _bounds(checkpoint, segments[0].base_offset, end_offset)
-    remove_snapshots(files, directory, keep_to=end_offset)
+    snapshots = offsets.get(file_names.SNAPSHOT, [])
+    has_removed = remove_snapshots(files, directory, keep_to=end_offset, snapshots=snapshots)
     epochs = _load_epochs(known_epochs, segments, end_offset)
-    producers = load_producers(segments, end_offset, high_watermark)
+    producers = load_producers(segments, end_offset, high_watermark, snapshots=snapshots)
     if epochs.is_dirty:
         # Sealed segments are not walked again, so their epochs must be written down before.
         replace(files, f"{directory}/{file_names.LEADER_EPOCHS}", epochs.encode())
@@ -75,8 +83,12 @@ def open_log(
     _seal_all_but_active(segments)
     if segments[-1].is_sealed:
         segments.append(Segment.create(files, directory, end_offset, interval_bytes))
-    segments[-1].file.sync()
-    files.sync_directory(directory)
+        is_new = True
+    # A segment that was there is synced since `_open_segments`, and so are names that did not change since.
+    if is_new:
+        segments[-1].file.sync()
+    if is_new or has_removed:
+        files.sync_directory(directory)
     epochs.truncate_start(Offset(log_start))
     log = PartitionLog(files, directory, topic_partition, settings, segments, epochs, producers, log_start)
     log.has_new_names = False
@@ -93,51 +105,62 @@ def _bounds(checkpoint: Checkpoint, first_offset: int, end_offset: int) -> tuple
     return log_start, min(max(checkpoint.high_watermark, log_start), end_offset)
 
 
-def _refuse_unreadable(files: Files, directory: str) -> None:
+def _refuse_unreadable(files: Files, directory: str, sidecars: Mapping[int, Sidecar]) -> None:
     """Raise before any change where a segment's key or format is not available."""
-    for name in files.list(directory):
-        if (base_offset := file_names.offset_of(name, file_names.SIDECAR)) is not None:
-            sidecar = _read_sidecar(files, directory, base_offset)
-            log_file = file_names.segment_file(directory, base_offset, file_names.LOG)
-            if sidecar is not None and sidecar.key_id is not None and files.exists(log_file):
-                Segment.sealed(files, directory, base_offset, sidecar).close()
+    for base_offset, sidecar in sidecars.items():
+        log_file = file_names.segment_file(directory, base_offset, file_names.LOG)
+        if sidecar.key_id is not None and files.exists(log_file):
+            Segment.sealed(files, directory, base_offset, sidecar).close()
 
 
-def _finish_commits(files: Files, directory: str, interval_bytes: int) -> None:
-    """A swap file is a decided compaction: it replaces the segments in its range."""
-    for name in files.list(directory):
-        if file_names.range_of(name, file_names.SWAP) is not None:
-            finish_commit(files, directory, files.open(f"{directory}/{name}"), interval_bytes).close()
+def _finish_commits(files: Files, directory: str, content: list[str], interval_bytes: int) -> bool:
+    """A swap file is a decided compaction: it replaces the segments in its range. Returns whether there was any."""
+    swaps = [name for name in content if file_names.range_of(name, file_names.SWAP) is not None]
+    for name in swaps:
+        finish_commit(files, directory, files.open(f"{directory}/{name}"), interval_bytes).close()
+    return bool(swaps)
 
 
-def _remove_leftovers(files: Files, directory: str) -> None:
-    """Remove files that were being written, and companions of logs that no longer exist."""
-    content = files.list(directory)
-    bases = {file_names.offset_of(name, file_names.LOG) for name in content}
-    leftovers = [name for name in content if name.endswith(_LEFTOVERS) or _is_orphan(name, bases)]
-    for name in leftovers:
-        files.remove(f"{directory}/{name}")
-    if leftovers:
+def _without_leftovers(files: Files, directory: str, content: list[str]) -> dict[str, list[int]]:
+    """Remove files that were being written, and companions of logs that no longer exist.
+
+    Returns the offsets in the names that stay, by their suffixes.
+    """
+    offsets = file_names.offsets_by_suffix(content)
+    bases = dict.fromkeys(offsets.get(file_names.LOG, ()))
+    orphans = [
+        file_names.segment_file(directory, offset, suffix)
+        for suffix in file_names.COMPANION_SUFFIXES
+        for offset in offsets.get(suffix, ())
+        if offset not in bases
+    ]
+    leftovers = [f"{directory}/{name}" for name in content if name.endswith(_LEFTOVERS)]
+    for path in (*leftovers, *orphans):
+        files.remove(path)
+    if leftovers or orphans:
         # Durably, before a new log takes the name of a removed one: it would be taken for sealed.
         files.sync_directory(directory)
-
-
-def _is_orphan(name: str, bases: set[int | None]) -> bool:
-    companions = (file_names.offset_of(name, suffix) for suffix in file_names.COMPANION_SUFFIXES)
-    return any(offset is not None and offset not in bases for offset in companions)
+    return offsets
 
 
 def _open_segments(
-    files: Files, directory: str, settings: LogSettings, checkpoint: Checkpoint, epochs: LeaderEpochs | None
+    files: Files,
+    directory: str,
+    settings: LogSettings,
+    checkpoint: Checkpoint,
+    epochs: LeaderEpochs | None,
+    found: list[tuple[int, Sidecar | None]],
 ) -> list[Segment]:
-    """All segments, oldest first; those without a sidecar are scanned, and a torn tail is truncated."""
+    """All segments, oldest first; those without a sidecar are scanned, and a torn tail is truncated.
+
+    `found`: their base offsets and sidecars.
+    """
     point = checkpoint.headers
     recovery_point = max(checkpoint.recovery_point, point.next_offset if point is not None else 0)
-    bases = [base for name in files.list(directory) if (base := file_names.offset_of(name, file_names.LOG)) is not None]
-    sidecars = [_read_sidecar(files, directory, base) for base in bases]
-    tail_from = next((index + 1 for index in reversed(range(len(bases))) if sidecars[index] is not None), 0)
+    bases = [base_offset for base_offset, _ in found]
+    tail_from = next((index + 1 for index in reversed(range(len(found))) if found[index][1] is not None), 0)
     segments: list[Segment] = []
-    for index, (base_offset, sidecar) in enumerate(zip(bases, sidecars, strict=True)):
+    for index, (base_offset, sidecar) in enumerate(found):
         torn_from = recovery_point if index >= tail_from else None
         if segments and not _follows(segments[-1], base_offset, torn_from, is_dense=not settings.is_compacted):
             _remove_newest_first(files, directory, bases[index:])
@@ -197,10 +220,14 @@ def _note_hole(segment: Segment, next_offset: int) -> None:
         segment.sidecar = sidecar
 
 
-def _read_sidecar(files: Files, directory: str, base_offset: int) -> Sidecar | None:
-    path = file_names.segment_file(directory, base_offset, file_names.SIDECAR)
-    content = read_whole(files, path)
-    return None if content is None else decode_sidecar(content, path)
+def _read_sidecars(files: Files, directory: str, content: list[str]) -> dict[int, Sidecar]:
+    """The sidecars of a folder, by base offset, without those that are torn."""
+    found: dict[int, Sidecar] = {}
+    for base_offset in file_names.offsets_by_suffix(content).get(file_names.SIDECAR, ()):
+        path = file_names.segment_file(directory, base_offset, file_names.SIDECAR)
+        if (written := read_whole(files, path)) is not None and (sidecar := decode_sidecar(written, path)) is not None:
+            found[base_offset] = sidecar
+    return found
 
 
 def _unscanned(files: Files, directory: str, base_offset: int, interval_bytes: int) -> Segment:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 LOG = ".log"
 OFFSET_INDEX = ".index"
 TIME_INDEX = ".timeindex"
@@ -36,6 +38,16 @@ def offset_of(name: str, suffix: str) -> int | None:
     """The offset in the name of a file of this kind; None for any other file."""
     stem = name.removesuffix(suffix)
     return int(stem) if name.endswith(suffix) and len(stem) == _DIGITS and stem.isdecimal() else None
+
+
+def offsets_by_suffix(names: Iterable[str]) -> dict[str, list[int]]:
+    """The offsets in the names of a folder, by the kind of file, in the names' order; other files are left out."""
+    found: dict[str, list[int]] = {}
+    for name in names:
+        stem, suffix = name[:_DIGITS], name[_DIGITS:]
+        if suffix.startswith(".") and len(stem) == _DIGITS and stem.isdecimal():
+            found.setdefault(suffix, []).append(int(stem))
+    return found
 
 
 def range_of(name: str, suffix: str) -> tuple[int, int] | None:
