@@ -12,6 +12,9 @@ JOBS   ?= 3
 SECONDS ?=
 SEEDS   ?=
 
+# Hundreds of programs start during the tests: each one reads compiled modules instead of compiling them again.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PXD    := $(shell find src -name '*.pxd')

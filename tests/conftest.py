@@ -9,6 +9,7 @@ import signal
 
 import pytest
 from hypothesis import settings
+from tests.fetching import note_begin
 from tests.sharing import Sharing, place_of
 
 # How long one example takes says how busy the machine is.
@@ -22,6 +23,9 @@ gc.disable()
 # that interrupt a program want one that listens.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+note_begin()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

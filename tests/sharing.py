@@ -15,13 +15,17 @@ _ONE_BY_ONE = "tests/sim/test_cluster_runs.py"
 LONG = (
     _OWN_SPARK,
     _SPARK,
+    "tests/wire/kafka/test_kafka_judges_records.py",
     "tests/servers/test_bad_input_large.py",
     "tests/servers/test_long_requests.py",
     _ONE_BY_ONE,
     "tests/chaos/test_chaos.py",
     "tests/restart/test_power_loss.py",
 )
-"""Or the last worker would still be at one of these when all others have nothing left to do."""
+"""Or the last worker would still be at one of these when all others have nothing left to do.
+
+Kafka's records may wait for two minutes until Maven gives up; the other workers have enough to do meanwhile.
+"""
 
 
 class Sharing(LoadScopeScheduling):  # type: ignore[misc]

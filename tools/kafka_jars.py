@@ -50,9 +50,12 @@ class JarsUnavailableError(Exception):
     """Kafka's jars are not available here; the message says why in one sentence."""
 
 
-def have_jars(folder: Path = FOLDER, limit_seconds: float = LIMIT_SECONDS) -> Path:
-    """The folder with Kafka's jars, fetched first where they are missing; raises `JarsUnavailableError`."""
-    asked_at = time.time()
+def have_jars(folder: Path = FOLDER, limit_seconds: float = LIMIT_SECONDS, asked_at: float | None = None) -> Path:
+    """The folder with Kafka's jars, fetched first where they are missing; raises `JarsUnavailableError`.
+
+    An attempt that failed after `asked_at`, which is now where it is not given, is not made again.
+    """
+    asked_at = time.time() if asked_at is None else asked_at
     _check_java()
     if folder.is_dir():
         return folder

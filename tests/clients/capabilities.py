@@ -99,7 +99,3 @@ class Client(Protocol):
     def join(self, group: str, topic: str) -> Member: ...
 
     def close(self) -> None: ...
-
-
-class Unavailable(Exception):  # noqa: N818 - A reason to skip, not an error.
-    """A client cannot be had here; says why in one sentence."""

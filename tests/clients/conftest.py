@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.clients.capabilities import Client, Unavailable
+from tests.clients.capabilities import Client
+from tests.fetching import Unavailable
 from tests.servers.kafka.raw import RawClient
 
 from qanat.testing import EmbeddedBroker

@@ -13,8 +13,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.clients.capabilities import CODECS, Unavailable
+from tests.clients.capabilities import CODECS
 from tests.clients.remote import RemoteClient
+from tests.fetching import Unavailable
 
 SOURCES = Path(__file__).parent / "go"
 PROGRAMS = Path(__file__).resolve().parents[2] / ".cache" / "go-clients"

@@ -7,8 +7,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.clients.capabilities import CODECS, Unavailable
+from tests.clients.capabilities import CODECS
 from tests.clients.remote import RemoteClient
+from tests.fetching import Unavailable, run_began_at
 
 SOURCE = Path(__file__).parent / "java" / "Client.java"
 CLASSES = Path(__file__).resolve().parents[2] / ".cache" / "java-client"
@@ -22,7 +23,7 @@ class JavaClient(RemoteClient):
         from tools.kafka_jars import VERSION, JarsUnavailableError, have_jars
 
         try:
-            jars = have_jars()
+            jars = have_jars(asked_at=run_began_at())
         except JarsUnavailableError as error:
             raise Unavailable(str(error)) from None
         _compile(jars)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
 
-from tests.clients.capabilities import Unavailable
 from tests.clients.remote import RemoteClient
+from tests.fetching import CACHE, Unavailable, fetch_once
 
 VERSION = "2.2.4"
-FOLDER = Path(__file__).resolve().parents[2] / ".cache" / f"kafkajs-{VERSION}"
+FOLDER = CACHE / f"kafkajs-{VERSION}"
 PROGRAM = Path(__file__).parent / "js" / "client.js"
 LIMIT_SECONDS = 60
 
@@ -30,11 +29,8 @@ class KafkaJs(RemoteClient):
 def _installed() -> Path:
     if shutil.which("node") is None:
         raise Unavailable("there is no Node.js (node) on this machine")
-    FOLDER.parent.mkdir(exist_ok=True)
-    with FOLDER.with_name(FOLDER.name + ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (FOLDER / "node_modules" / "kafkajs" / "package.json").exists():
-            _install()
+    package = FOLDER / "node_modules" / "kafkajs" / "package.json"
+    fetch_once(FOLDER.name, package.exists, _install)
     return FOLDER
 
 

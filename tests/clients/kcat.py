@@ -10,7 +10,8 @@ import subprocess
 import threading
 from collections.abc import Sequence
 
-from tests.clients.capabilities import CODECS, Progress, Unavailable
+from tests.clients.capabilities import CODECS, Progress
+from tests.fetching import Unavailable, fetch_once
 
 SECONDS = 20
 INSTALL_SECONDS = 60
@@ -66,7 +67,7 @@ class Kcat:
     codecs = CODECS
 
     def __init__(self, address: str) -> None:
-        _install()
+        fetch_once("kcat", lambda: shutil.which("kcat") is not None, _install)
         self._command = ["kcat", "-q", "-b", address, "-X", "log_level=0"]
         self._loud = ["kcat", "-b", address]
 
@@ -115,8 +116,6 @@ class Kcat:
 
 def _install() -> None:
     """Debian's package, where we may install it."""
-    if shutil.which("kcat") is not None:
-        return
     may_install = os.geteuid() == 0 and shutil.which("apt-get") is not None and os.environ.get("QANAT_OFFLINE") != "1"
     if may_install:
         command = ["apt-get", "install", "-y", "--no-install-recommends", "kcat"]

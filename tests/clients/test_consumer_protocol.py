@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from tests.clients.capabilities import Unavailable
 from tests.clients.go_clients import FranzGo
 from tests.clients.java_client import JavaClient
+from tests.fetching import Unavailable
 
 from qanat.groups.consumer.group import ConsumerGroup
 from qanat.testing import EmbeddedBroker

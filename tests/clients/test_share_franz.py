@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.clients.capabilities import Unavailable
 from tests.clients.go_clients import FranzGo
 from tests.clients.test_share_consumer import GROUP, configure
+from tests.fetching import Unavailable
 
 from qanat.testing import EmbeddedBroker
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.fetching import run_began_at
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,6 +20,6 @@ def kafka_jars() -> Path:
     from tools.kafka_jars import JarsUnavailableError, have_jars
 
     try:
-        return have_jars()
+        return have_jars(asked_at=run_began_at())
     except JarsUnavailableError as error:
-        pytest.skip(f"Kafka does not judge our segments here: {error}")
+        pytest.skip(f"Kafka does not judge here: {error}")

@@ -7,19 +7,22 @@ that runs other tests as well; `python -m pytest -s` on this file prints what wa
 from __future__ import annotations
 
 import contextlib
+from bisect import bisect_left
 from collections.abc import Iterator
 
 import pytest
 from tests.servers.mutations import swollen
 from tests.servers.test_bad_input import frame, request_layouts
 from tests.servers.victim import TIMEOUT_S, Victim, ending
+from tools.codec.schema import Layout
 
 from qanat.api.api_table import SERVED, ServedApi
 from qanat.model.errors import QanatError
-from qanat.wire.kafka.reading import REQUEST_UNITS
+from qanat.wire.kafka.reading import BYTES_PER_UNIT, FREE_UNITS, REQUEST_UNITS
 
 LONGEST_WAIT_S = 1.0
 GROWTH_BYTES = 200 * 1024 * 1024
+_FEW_ROWS = 100
 
 
 @pytest.fixture(scope="module")
@@ -30,21 +33,39 @@ def victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
 
 
 def largest(served: ServedApi) -> bytes | None:
-    """The request with the most rows that is still read."""
-    version = served.last_version
-    layout = request_layouts(served.api.name)[version]
-    low, high = 0, REQUEST_UNITS + 1
-    while high - low > 1000:
-        middle = (low + high) // 2
-        body = swollen(layout, middle)
-        if body is None:
-            return None
-        try:
-            served.api.codec.read_request(memoryview(body), version, 0)
-            low = middle
-        except QanatError:
-            high = middle
-    return swollen(layout, low)
+    """The request with the most rows that is still read: from the units that each row takes, then read once."""
+    layout = request_layouts(served.api.name)[served.last_version]
+    if swollen(layout, 0) is None:
+        return None
+    none = units_of(served, body_of(layout, 0))
+    each = (units_of(served, body_of(layout, _FEW_ROWS)) - none) // _FEW_ROWS
+
+    def is_refused(rows: int) -> bool:
+        allowed = FREE_UNITS + len(body_of(layout, rows)) // BYTES_PER_UNIT
+        return none + rows * each > min(allowed, REQUEST_UNITS)
+
+    body = body_of(layout, bisect_left(range(REQUEST_UNITS + 2), True, key=is_refused) - 1)
+    assert is_read(served, body, REQUEST_UNITS)
+    return body
+
+
+def body_of(layout: Layout, rows: int) -> bytes:
+    body = swollen(layout, rows)
+    assert body is not None
+    return body
+
+
+def units_of(served: ServedApi, body: bytes) -> int:
+    """The fewest units that a caller has to allow for it."""
+    return bisect_left(range(FREE_UNITS), True, key=lambda units: is_read(served, body, units))
+
+
+def is_read(served: ServedApi, body: bytes, most_units: int) -> bool:
+    try:
+        served.api.codec.read_request(memoryview(body), served.last_version, 0, most_units)
+    except QanatError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("served", SERVED.values(), ids=lambda served: served.api.name)

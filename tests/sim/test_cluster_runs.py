@@ -6,17 +6,28 @@ import pytest
 from verify.clusters.run import ClusterRun
 from verify.clusters.sweep import run_twice
 
-SEEDS = 200
+SEEDS = 100
+LONG_SEEDS = 300
 PER_TEST = 10
 
 
-@pytest.mark.parametrize("first", range(1, SEEDS + 1, PER_TEST))
-def test_nothing_is_lost(first: int) -> None:
-    for seed in range(first, first + PER_TEST):
+def check(seeds: range) -> None:
+    for seed in seeds:
         report = ClusterRun(seed).run()
 
         assert report.problems == [], f"python -m verify.clusters --seeds {seed}"
         assert report.acknowledged > 0
+
+
+@pytest.mark.parametrize("first", range(1, SEEDS + 1, PER_TEST))
+def test_nothing_is_lost(first: int) -> None:
+    check(range(first, first + PER_TEST))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(SEEDS + 1, LONG_SEEDS + 1, PER_TEST))
+def test_nothing_is_lost_by_more_seeds(first: int) -> None:
+    check(range(first, first + PER_TEST))
 
 
 @pytest.mark.parametrize("seed", [2, 5])

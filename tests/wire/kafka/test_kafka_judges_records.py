@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
-import pytest
+from tests.interop.conftest import kafka_jars
 from tests.wire.kafka.forgeries import Forge
 from tools.codec import record_source
 from tools.codec.schema import snake
 
+__all__ = ["kafka_jars"]
+
 JUDGE = Path(__file__).with_name("RecordJudge.java")
 # Fields that a forged message has at zero, which for some is the default and then not sent.
 SET = {"topic_id": bytes(range(16)), "metadata_hash": 77, "next_producer_epoch": 3, "client_transaction_version": 2}
-
-
-@pytest.fixture(scope="module")
-def kafka_jars() -> Path:
-    from tools.kafka_jars import JarsUnavailableError, have_jars
-
-    if shutil.which("java") is None:
-        pytest.skip("Kafka does not judge our records here: there is no Java")
-    try:
-        return have_jars()
-    except JarsUnavailableError as error:
-        pytest.skip(f"Kafka does not judge our records here: {error}")
 
 
 def written() -> Iterator[str]:
