@@ -29,7 +29,7 @@ PIPES = "MUTANTS_PIPES"
 PASSED, FAILED, TIMEOUT, UNREACHED = "passed", "failed", "timeout", "unreached"
 START, TOOK, END = "start", "took", "end"
 
-_LEAST_CPU_S, _TIMES_CPU = 5.0, 10.0
+_LEAST_CPU_S, _TIMES_CPU = 2.0, 10.0
 _LEAST_IDLE_S, _TIMES_IDLE = 5.0, 3.0
 _LEAST_WALL_S, _TIMES_WALL = 60.0, 20.0
 _MEMORY_BYTES = 4 << 30

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Generator
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
@@ -28,7 +28,8 @@ class LineRecorder:
     def __init__(self, paths: list[str], output: Path) -> None:
         self._names = {str(Path(path).resolve()): path for path in paths}
         self._output = output
-        self._seen: set[tuple[str, int]] = set()
+        self._missing: dict[int, tuple[CodeType, set[int]]] = {}
+        """The lines of each function that the current test has not executed, by the identity of its code."""
         self._tests: dict[str, dict[str, list[int]]] = {}
 
     def start(self) -> None:
@@ -36,23 +37,30 @@ class LineRecorder:
         sys.settrace(self._on_call)
 
     def _on_call(self, frame: FrameType, event: str, argument: Any) -> Any:
-        name = self._names.get(frame.f_code.co_filename)
-        if name is None or frame.f_code.co_name == "<module>":
+        code = frame.f_code
+        name = self._names.get(code.co_filename)
+        if name is None or code.co_name == "<module>":
             return None
-        add = self._seen.add
+        known = self._missing.get(id(code))
+        if known is None:
+            known = self._missing[id(code)] = code, _lines(code)
+        missing = known[1]
+        if not missing:
+            return None  # Nothing more to learn from this function.
+        forget = missing.discard
 
         def on_line(frame: FrameType, event: str, argument: Any) -> Any:
-            add((name, frame.f_lineno))
+            forget(frame.f_lineno)
             return on_line
 
         return on_line
 
     def _keep(self, test: str) -> None:
-        found: dict[str, list[int]] = {}
-        for name, line in sorted(self._seen):
-            found.setdefault(name, []).append(line)
-        self._tests[test] = found
-        self._seen.clear()
+        found: dict[str, set[int]] = {}
+        for code, missing in self._missing.values():
+            found.setdefault(self._names[code.co_filename], set()).update(_lines(code) - missing)
+        self._tests[test] = {name: sorted(lines) for name, lines in found.items()}
+        self._missing.clear()
 
     def pytest_collection_finish(self) -> None:
         self._keep(IMPORTS)
@@ -67,6 +75,10 @@ class LineRecorder:
         sys.settrace(None)
         threading.settrace(None)
         self._output.write_text(json.dumps(self._tests))
+
+
+def _lines(code: CodeType) -> set[int]:
+    return {line for _, _, line in code.co_lines() if line is not None}
 
 
 def pytest_configure(config: pytest.Config) -> None:
