@@ -42,6 +42,8 @@ def changes(source: str) -> list[tuple[str, str]]:
         ("a = b", []),
         ("assert a < 1", []),
         ("log_event('x', level=1)", []),
+        ("assert_never(a)", []),
+        ("raise NotImplementedError", []),
         ("a = f'{1 < 2}'", []),
     ],
 )

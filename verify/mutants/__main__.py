@@ -11,10 +11,10 @@ from pathlib import Path
 
 from verify.mutants.core import ROOT, accepted, mapped_tests, mutants_in, path_of
 from verify.mutants.mutations import Mutation
-from verify.mutants.report import as_entry, killed_though_accepted, new_survivors, table
+from verify.mutants.report import Verdict, as_entry, killed_though_accepted, new_survivors, table
 from verify.mutants.results import Results, digest
 from verify.mutants.run import judge_all
-from verify.mutants.workshop import BaselineError
+from verify.mutants.workshop import BaselineError, Outcome
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,11 +28,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(map(str, chosen)))
         return 0
     began, known = time.monotonic(), accepted()
+    skipped = [] if given.accepted else [one for one in chosen if one.key in known]
     try:
-        verdicts = judge_all(chosen, given.jobs, results)
+        verdicts = judge_all([one for one in chosen if one not in skipped], given.jobs, results)
     except BaselineError as fault:
         print(fault)
         return 2
+    verdicts += [Verdict(one, Outcome.SURVIVED) for one in skipped]
     print("\n".join(table(verdicts, known)))
     print(f"{len(verdicts)} mutants in {time.monotonic() - began:.0f} s, seed {given.seed}")
     for mutation in killed_though_accepted(verdicts, known):
@@ -52,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1, help="seed of the sample")
     parser.add_argument("--jobs", type=int, default=2, help="mutants tried at once")
     parser.add_argument("--again", action="store_true", help="only mutants that survived in the last run")
+    parser.add_argument("--accepted", action="store_true", help="run accepted mutants too: do they still survive?")
     parser.add_argument(
         "--results",
         type=Path,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 from verify.mutants.core import mapped_tests, path_of
 from verify.mutants.line_recorder import IMPORTS
@@ -20,29 +20,37 @@ from verify.mutants.results import Results
 from verify.mutants.workshop import Judgement, Outcome, TestProcess, Times, Workshop
 
 _PROGRESS_STEP = 100
+_LEAST_S = 0.005
 
 
-class TestFacts(NamedTuple):
+class TestFacts:
     """What tests execute and how long they take."""
 
-    lines: dict[str, dict[str, list[int]]]
-    times: Times
+    __test__ = False
 
-    def judges(self, mutation: Mutation, files: Sequence[str]) -> Times:
-        """The tests in these files or folders that execute a mutant's line, the quickest first."""
-        found = [name for name in self.times if _is_in(name, files) and self._executes(name, mutation)]
-        return {name: self.times[name] for name in sorted(found, key=lambda name: self.times[name])}
+    def __init__(self, lines: dict[str, dict[str, list[int]]], times: Times) -> None:
+        self.lines = lines
+        self.times = times
+        self._tests: dict[tuple[str, int], set[str]] = {}
+        for name, executed in lines.items():
+            for path, numbers in executed.items():
+                for number in numbers:
+                    self._tests.setdefault((path, number), set()).add(name)
+
+    def judges(self, mutation: Mutation, files: Sequence[str], kills: Mapping[str, int]) -> Times:
+        """The tests in these files or folders that execute a mutant's line; quick and deadly ones come first."""
+        found = sorted(name for name in self._executing(mutation) if name in self.times and _is_in(name, files))
+        found.sort(key=lambda name: max(self.times[name][0], _LEAST_S) / (1 + kills.get(name, 0)))
+        return {name: self.times[name] for name in found}
 
     def is_imported(self, mutation: Mutation) -> bool:
         """Whether the line is executed while modules are imported."""
-        return self._executes(IMPORTS, mutation)
+        return IMPORTS in self._executing(mutation)
 
-    def _executes(self, name: str, mutation: Mutation) -> bool:
-        lines = self.lines.get(name, {}).get(str(path_of(mutation.module)), [])
-        return any(mutation.line <= line <= mutation.end_line for line in lines)
-
-
-TestFacts.__test__ = False  # type: ignore[attr-defined]
+    def _executing(self, mutation: Mutation) -> set[str]:
+        path = str(path_of(mutation.module))
+        numbers = range(mutation.line, mutation.end_line + 1)
+        return set().union(*(self._tests.get((path, number), ()) for number in numbers))
 
 
 def judge_all(chosen: Sequence[Mutation], jobs: int, results: Results) -> list[Verdict]:
@@ -68,12 +76,16 @@ def _judge(todo: Sequence[Mutation], jobs: int, results: Results, folder: Path) 
             free.put(stack.enter_context(process))
         facts = _facts(results.facts_file(files), pool, processes[0], Workshop(folder / "lines"), files, modules)
 
+        kills: dict[str, Counter[str]] = {module: Counter() for module in modules}
+
         def judge(mutation: Mutation) -> Judgement:
             process = free.get()
             try:
-                return _judgement(process, mutation, facts, mapped[mutation.module])
+                judgement = _judgement(process, mutation, facts, mapped[mutation.module], kills[mutation.module])
             finally:
                 free.put(process)
+            kills[mutation.module][judgement.test] += 1
+            return judgement
 
         for number, (mutation, judgement) in enumerate(zip(todo, pool.map(judge, todo), strict=True), 1):
             results.add(mutation.key, judgement)
@@ -84,11 +96,13 @@ def _judge(todo: Sequence[Mutation], jobs: int, results: Results, folder: Path) 
             yield mutation, judgement
 
 
-def _judgement(process: TestProcess, mutation: Mutation, facts: TestFacts, files: Sequence[str]) -> Judgement:
+def _judgement(
+    process: TestProcess, mutation: Mutation, facts: TestFacts, files: Sequence[str], kills: Mapping[str, int]
+) -> Judgement:
     if facts.is_imported(mutation):
         # Any test may see a value that was computed when its module was imported.
         return process.workshop.judge_afresh(mutation, {n: t for n, t in facts.times.items() if _is_in(n, files)})
-    judges = facts.judges(mutation, files)
+    judges = facts.judges(mutation, files, kills)
     return process.judge(mutation, judges) if judges else Judgement(Outcome.SURVIVED)
 
 
@@ -106,7 +120,7 @@ def _facts(
     lines = pool.submit(workshop.lines, files, modules)
     times = pool.submit(process.times)
     facts = TestFacts(lines.result(), times.result())
-    kept.write_text(json.dumps(facts))
+    kept.write_text(json.dumps([facts.lines, facts.times]))
     return facts
 
 
