@@ -148,7 +148,14 @@ class TestProcess:
         ours_in, theirs_out = os.pipe()
         with self._output.open("w") as output:
             self._process = workshop.start(
-                ["-s", "-p", "verify.mutants.fork_server", f"--basetemp={workshop.folder / 'tmp'}", *tests],
+                [
+                    "-s",
+                    "--tb=native",
+                    "-p",
+                    "verify.mutants.fork_server",
+                    f"--basetemp={workshop.folder / 'tmp'}",
+                    *tests,
+                ],
                 {fork_server.PIPES: f"{theirs_in},{theirs_out}"},
                 stdout=output,
                 stderr=subprocess.STDOUT,
