@@ -16,8 +16,9 @@ from qanat.broker.replicas.partition import EndMarker, Partition
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.runtime.waiting_appends import WRITTEN_ON_LOOP_BYTES
+from qanat.log.settings import NEVER_MS
 from qanat.model.error_codes import ErrorCode
-from qanat.model.errors import NotLeaderError
+from qanat.model.errors import NotLeaderError, OffsetNotAvailableError
 from qanat.replication.leader import Leader
 
 TOPIC_ID = b"\1" * 16
@@ -175,3 +176,54 @@ async def test_a_sole_replica_acknowledges_what_is_on_disk_and_not_before() -> N
         barrier.open()
         await asyncio.wait_for(durable, 10)
         await until(lambda: partition.log.high_watermark == 1)
+
+
+async def test_the_fast_path_of_a_sole_replica_without_flushing_makes_records_readable_at_once() -> None:
+    async with leading(has_sole_client=True, flush_messages=NEVER_MS, flush_ms=NEVER_MS) as (_, partition):
+        woken: list[int] = []
+        partition.wait_for_more(lambda: woken.append(partition.log.high_watermark))
+        appended = [batch(2), batch(3)]
+        written = [
+            partition.append_fast(memoryview(bytearray(one)), count, 0)
+            for one, count in zip(appended, (2, 3), strict=True)
+        ]
+
+        assert [one.base_offset for one in written if one is not None] == [0, 2]
+        assert [one.durable for one in written if one is not None] == [None, None]
+        assert partition.log.high_watermark == 5
+        assert partition.readable_bytes == partition.written_bytes == sum(map(len, appended))
+        assert woken == [2], "a consumer is woken once, when it can read"
+        partition.retire()
+        with pytest.raises(NotLeaderError):
+            partition.append_fast(memoryview(bytearray(batch(1))), 1, 0)
+
+
+async def test_a_sole_replica_without_flushing_promises_no_more_than_the_write() -> None:
+    async with leading(has_sole_client=True, flush_messages=NEVER_MS, flush_ms=NEVER_MS) as (_, partition):
+        assert partition.append_own(batch(1)).durable is None
+        assert partition.log.high_watermark == 1
+        assert partition.when_durable() is None
+
+    async with leading(has_sole_client=True) as (_, partition):
+        partition.append_own(batch(1))
+        durable = partition.when_durable()
+        assert durable is not None
+        await asyncio.wait_for(durable, 10)
+        assert partition.log.flushed_offset == 1
+
+
+async def test_a_new_leader_says_so_until_its_followers_have_confirmed_what_its_predecessor_acknowledged() -> None:
+    async with running_log() as (runtime, log):
+        led(runtime, log, has_sole_client=True).append_own(batch(2))
+        log.high_watermark = 1
+        partition = led(runtime, log)
+        with pytest.raises(OffsetNotAvailableError):
+            partition.require_high_watermark()
+        with pytest.raises(OffsetNotAvailableError):
+            await partition.have_high_watermark(0.01)
+
+        waiting = asyncio.create_task(partition.have_high_watermark(10))
+        await until(lambda: log.flushed_offset == 2)
+        follow(partition, 2)
+        await asyncio.wait_for(waiting, 10)
+        partition.require_high_watermark()

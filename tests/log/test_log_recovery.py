@@ -33,6 +33,8 @@ from tests.log.batches import (
 )
 from tests.log.directories import WatchedFiles
 
+from qanat.log.atomic_files import read_whole
+from qanat.log.leader_epochs import LeaderEpochs
 from qanat.log.partition_log import PartitionLog
 from qanat.log.recovery.log_recovery import Checkpoint, open_log
 from qanat.log.segments import file_names
@@ -40,6 +42,7 @@ from qanat.log.segments.sidecar import decode_sidecar, encode_sidecar
 from qanat.log.timestamp_lookup import find_timestamp
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import CorruptLogError, UnreadableSegmentError
+from qanat.testing.simulation.disk import SimDisk
 
 SIZE = len(batch(2))
 
@@ -388,3 +391,84 @@ def test_names_that_recovery_removes_or_makes_are_durable_before_the_log_is_open
     bare = WatchedFiles(disk_with({}))
     active = new_log(bare).active.file.path
     assert bare.acts[-2:] == [("sync", active), ("sync_directory", FOLDER)]
+
+
+def without_segment(log: PartitionLog, base_offset: int) -> dict[str, bytes]:
+    return {name: data for name, data in image(log.files).items() if not name.startswith(f"{base_offset:020d}")}
+
+
+def three_segments(**settings: object) -> PartitionLog:
+    """Segments at 0, 8 and 16, each of four batches of two records."""
+    log = new_log(segment_bytes=4 * SIZE, index_interval_bytes=0, **settings)
+    fill(log, 12, 2)
+    replicate(log)
+    assert [segment.base_offset for segment in log.segments] == [0, 8, 16]
+    return log
+
+
+def test_a_lost_segment_is_damage_that_is_remembered() -> None:
+    opened = opened_from(three_segments(), without_segment(three_segments(), 8))
+    for one in (opened, reopened(opened), reopened(reopened(opened))):
+        assert [(damage.first_offset, damage.next_offset) for damage in one.damage] == [(8, 16)]
+        assert [(segment.base_offset, segment.next_offset) for segment in one.segments] == [(0, 16), (16, 24)]
+        assert one.read(0, 10_000).next_offset == 8
+        with pytest.raises(CorruptLogError):
+            one.read(8, 10_000)
+        assert one.read(16, 10_000).next_offset == 24
+
+
+@pytest.mark.parametrize(("recovery_point", "damage"), [(0, []), (12, []), (13, [(12, 16)]), (24, [(12, 16)])])
+def test_a_segment_behind_a_gap_goes_with_the_torn_tail_or_follows_damage(
+    recovery_point: int, damage: list[tuple[int, int]]
+) -> None:
+    log = three_segments()
+    sealed = f"{8:020d}{file_names.SIDECAR}"
+    folder = {name: data for name, data in image(log.files).items() if name != sealed}
+    name = f"{8:020d}{file_names.LOG}"
+    folder[name] = folder[name][: 2 * SIZE]  # It ends with a batch; the batches after it never reached the disk.
+    opened = reopened(log, disk_with(folder), Checkpoint(recovery_point=recovery_point, high_watermark=recovery_point))
+
+    assert opened.end_offset == (24 if damage else 12)
+    assert [(one.first_offset, one.next_offset) for one in opened.damage] == damage
+    left = {name for name in image(opened.files) if name.startswith(f"{16:020d}")}
+    assert bool(left) is bool(damage)
+
+
+def test_compaction_leaves_gaps_between_segments_that_are_no_damage() -> None:
+    log = three_segments(cleanup_policy="compact")
+    folder = {name: data for name, data in image(log.files).items() if not name.endswith(file_names.SIDECAR)}
+    name = f"{8:020d}{file_names.LOG}"
+    folder[name] = folder[name][: 2 * SIZE]
+    opened = reopened(log, disk_with(folder), Checkpoint(recovery_point=24, high_watermark=24))
+
+    assert opened.damage == []
+    assert [segment.next_offset for segment in opened.segments] == [8, 16, 24]
+    assert opened.read(12, 10_000).next_offset == 24
+
+
+@pytest.mark.parametrize("harm", ["", file_names.LEADER_EPOCHS, "the last batch"])
+def test_what_was_opened_survives_a_loss_of_power_right_after(harm: str) -> None:
+    """A process that was killed leaves bytes and names that are in memory only; the log is served from then on."""
+    disk = SimDisk()
+    disk.make_directory("/data")
+    disk.sync_directory("/")
+    disk.sync_directory("/data")
+    log = new_log(disk, segment_bytes=4 * SIZE)
+    disk.sync_directory("/data")
+    for epoch in range(10):
+        append(log, batch(2), leader_epoch=epoch)
+    if harm == "the last batch":
+        file = log.active.file
+        file.truncate(file.size() - 1)
+    elif harm:
+        flush(log)
+        disk.remove(f"{FOLDER}/{harm}")
+    opened = reopened(log)
+    after = reopened(opened, disk.crash("drop_all"))
+
+    assert after.end_offset == opened.end_offset == (18 if harm == "the last batch" else 20)
+    assert contents(after) == contents(opened)
+    assert after.epochs == opened.epochs
+    stored_epochs = LeaderEpochs.decode(read_whole(disk, f"{FOLDER}/{file_names.LEADER_EPOCHS}") or b"")
+    assert stored_epochs == opened.epochs, "sealed segments are not read again"
+    assert after.damage == []

@@ -7,20 +7,20 @@ import random
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import SimpleQueue
-from tempfile import TemporaryDirectory
 
-from verify.mutants.core import accepted, mapped_tests, mutants_in, path_of
+from verify.mutants.core import ROOT, accepted, mapped_tests, mutants_in, path_of
 from verify.mutants.mutations import Mutation
 from verify.mutants.report import Verdict, as_entry, killed_though_accepted, new_survivors, table
-from verify.mutants.workshop import BaselineError, Outcome, Workshop
+from verify.mutants.results import Results, digest
+from verify.mutants.run import judge_all
+from verify.mutants.workshop import BaselineError, Outcome
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
-    chosen = _chosen(given)
+    results = Results(given.results, digest())
+    chosen = _chosen(given, results)
     if not chosen:
         print("no mutant there: see verify/mutants/core.yaml for the modules that are mutated")
         return 2
@@ -28,11 +28,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(map(str, chosen)))
         return 0
     began, known = time.monotonic(), accepted()
+    skipped = [] if given.accepted else [one for one in chosen if one.key in known]
     try:
-        verdicts = _judge_all(chosen, given.jobs)
+        verdicts = judge_all([one for one in chosen if one not in skipped], given.jobs, results)
     except BaselineError as fault:
         print(fault)
         return 2
+    verdicts += [Verdict(one, Outcome.SURVIVED) for one in skipped]
     print("\n".join(table(verdicts, known)))
     print(f"{len(verdicts)} mutants in {time.monotonic() - began:.0f} s, seed {given.seed}")
     for mutation in killed_though_accepted(verdicts, known):
@@ -51,14 +53,26 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="a random sample of so many")
     parser.add_argument("--seed", type=int, default=1, help="seed of the sample")
     parser.add_argument("--jobs", type=int, default=2, help="mutants tried at once")
+    parser.add_argument("--again", action="store_true", help="only mutants that survived in the last run")
+    parser.add_argument("--accepted", action="store_true", help="run accepted mutants too: do they still survive?")
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=ROOT / "build" / "mutants",
+        metavar="FOLDER",
+        help="where verdicts are kept: a run on an unchanged tree resumes there",
+    )
     parser.add_argument("--list", action="store_true", help="list the mutants, and run nothing")
     return parser
 
 
-def _chosen(given: argparse.Namespace) -> list[Mutation]:
+def _chosen(given: argparse.Namespace, results: Results) -> list[Mutation]:
     parts = [part for part in given.modules.split(",") if part]
     modules = [one for one in mapped_tests() if not parts or any(part in one for part in parts)]
     found = [mutation for module in modules for mutation in mutants_in(module)]
+    if given.again:
+        survivors = results.survivors_before()
+        found = [one for one in found if one.key in survivors]
     if given.line:
         file, line = given.line.rsplit(":", 1)
         found = [
@@ -69,36 +83,6 @@ def _chosen(given: argparse.Namespace) -> list[Mutation]:
         taken = set(chance.sample(range(len(found)), given.sample))
         found = [one for number, one in enumerate(found) if number in taken]
     return found
-
-
-def _judge_all(chosen: Sequence[Mutation], jobs: int) -> list[Verdict]:
-    tests = mapped_tests()
-    with TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(jobs) as pool:
-        free: SimpleQueue[Workshop] = SimpleQueue()
-        for number in range(jobs):
-            free.put(Workshop(Path(folder) / str(number)))
-
-        def timeout_s(module: str) -> float:
-            workshop = free.get()
-            try:
-                return workshop.timeout_s(module, tests[module])
-            finally:
-                free.put(workshop)
-
-        modules = list(dict.fromkeys(one.module for one in chosen))
-        timeouts = dict(zip(modules, pool.map(timeout_s, modules), strict=True))
-
-        def judge(mutation: Mutation) -> Verdict:
-            workshop = free.get()
-            try:
-                outcome = workshop.judge(mutation, tests[mutation.module], timeouts[mutation.module])
-            finally:
-                free.put(workshop)
-            if outcome is not Outcome.KILLED:
-                print(f"{outcome.value}: {mutation}", file=sys.stderr, flush=True)
-            return Verdict(mutation, outcome)
-
-        return list(pool.map(judge, chosen))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ _NEGATION: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 _SIGN: dict[type[ast.operator], type[ast.operator]] = {ast.Add: ast.Sub, ast.Sub: ast.Add}
 _OPPOSITE = {"min": "max", "max": "min", "any": "all", "all": "any"}
-_EVENTS = {"log_event"}
+_LEFT_ALONE = {"log_event", "assert_never"}
 _SILENT_FUNCTIONS = {"__repr__", "__str__"}
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -136,7 +136,7 @@ def _is_for_types(test: ast.expr) -> bool:
 
 def _changes(statement: ast.stmt) -> Iterator[tuple[ast.AST, str]]:
     """The replacements in a statement, without those in the statements inside it."""
-    if _is_event(statement):
+    if _is_left_alone(statement):
         return
     if _can_go(statement):
         yield statement, "pass"
@@ -168,8 +168,11 @@ def _can_go(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.AugAssign | ast.Delete | ast.Raise | ast.Continue | ast.Break)
 
 
-def _is_event(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and _called(statement.value) in _EVENTS
+def _is_left_alone(statement: ast.stmt) -> bool:
+    """Log events, and what stands where no code runs: after the last case, in a method for subclasses."""
+    if isinstance(statement, ast.Raise):
+        return isinstance(statement.exc, ast.Name) and statement.exc.id == "NotImplementedError"
+    return isinstance(statement, ast.Expr) and _called(statement.value) in _LEFT_ALONE
 
 
 def _called(node: ast.expr) -> str | None:

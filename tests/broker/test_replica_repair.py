@@ -1,0 +1,140 @@
+"""When a follower truncates its replica: where it diverges, where its leader starts later, and where it is damaged."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from tests.broker.fetcher_host import EPOCH, LEADER, ME, host, named, row
+from tests.log.batches import batch
+from tests.log.directories import until
+
+from qanat.broker.replicas.local_replicas import FollowerReplica
+from qanat.cluster.values import PartitionState
+from qanat.log.segments.batch_scan import Damage
+from qanat.model.error_codes import ErrorCode
+from qanat.wire.kafka.messages.fetch import EpochEndOffset
+
+
+async def test_a_replica_that_diverges_is_truncated_and_does_not_lead_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with host(monkeypatch) as broker:
+        replica = await broker.following(0, records=3)
+        await broker.request(0)
+        broker.link.answer(row(diverging_epoch=EpochEndOffset(EPOCH - 1, 1)))
+        await until(lambda: replica.at in broker.fetchers.truncating)
+        await broker.fetchers.truncating[replica.at]
+        assert broker.fetchers.truncating == {}
+        assert broker.happened("retire")[-1] == [replica.at], "it is not read meanwhile"
+
+        assert named(await broker.request(1)) == [(0, 1)]
+        assert replica.log.end_offset == 1
+
+
+async def test_a_replica_restarts_where_its_leaders_log_starts_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with host(monkeypatch) as broker:
+        replica = await broker.following(0, records=3)
+        await broker.request(0)
+        broker.link.answer(row(error_code=ErrorCode.OFFSET_OUT_OF_RANGE.value, log_start_offset=7))
+
+        assert named(await broker.request(1)) == [(0, 7)]
+        assert (replica.log.log_start_offset, replica.log.end_offset) == (7, 7)
+
+
+async def test_a_leader_that_would_truncate_beyond_the_end_pauses_the_replica(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with host(monkeypatch) as broker:
+        replica = await broker.following(0, records=2)
+        await broker.request(0)
+        fetcher = broker.fetchers._leaders[LEADER]
+        began = asyncio.get_running_loop().time()
+        broker.link.answer(row(diverging_epoch=EpochEndOffset(EPOCH - 1, 2)))
+        await until(lambda: replica.at in fetcher._paused)
+        assert fetcher._paused[replica.at] >= began + 0.2
+
+        await broker.request(1)
+        assert asyncio.get_running_loop().time() >= began + 0.2
+        assert replica.log.end_offset == 2
+
+
+async def test_records_that_do_not_continue_the_log_pause_their_replica_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with host(monkeypatch) as broker:
+        first, second = await broker.replica(0), await broker.replica(1)
+        for one in (first, second):
+            broker.fetchers.follow(one)
+        await broker.request(0)
+        fetcher = broker.fetchers._leaders[LEADER]
+        rotten = bytearray(batch(1, leader_epoch=EPOCH))
+        rotten[-1] ^= 1
+        broker.link.answer(row(0, bytes(rotten)), row(1, batch(1, leader_epoch=EPOCH)))
+        await broker.request(1)
+
+        assert first.at in fetcher._paused
+        assert (first.log.end_offset, second.log.end_offset) == (0, 1)
+
+
+def state(damaged: Sequence[int], leader_epoch: int = EPOCH) -> PartitionState:
+    return PartitionState(
+        leader=LEADER, leader_epoch=leader_epoch, replicas=(ME, LEADER), in_sync=(), damaged=tuple(damaged)
+    )
+
+
+def damage(replica: FollowerReplica, *firsts: int) -> None:
+    """Records at these offsets cannot be read."""
+    segment = replica.log.segments[0]
+    size = len(batch(1))
+    rot = [Damage(first * size, (first + 1) * size, first, first + 1, "rot") for first in firsts]
+    replica.log.note_damage(segment, tuple(rot))
+
+
+@pytest.mark.parametrize(
+    ("firsts", "policy", "kept"), [((2, 1), "delete", 1), ((2,), "compact", 0), ((0,), "delete", 0)]
+)
+async def test_a_damaged_replica_is_truncated_to_what_is_sound_and_fetched_again(
+    monkeypatch: pytest.MonkeyPatch, firsts: Sequence[int], policy: str, kept: int
+) -> None:
+    async with host(monkeypatch) as broker:
+        replica = await broker.replica(0, 4, cleanup_policy=policy)
+        damage(replica, *firsts)
+        broker.states[replica.at] = state([ME])
+        broker.damaged[replica.at] = None
+        broker.fetchers.follow(replica)
+
+        assert named(await broker.request(0)) == [(0, kept)]
+        assert replica.log.end_offset == kept
+        assert not replica.log.damage
+        assert broker.happened("repaired") == [[replica.at]]
+
+
+@pytest.mark.parametrize("stored", [None, state([LEADER]), state([ME], EPOCH - 1)])
+async def test_a_damaged_replica_waits_until_the_store_says_so_in_its_epoch(
+    monkeypatch: pytest.MonkeyPatch, stored: PartitionState | None
+) -> None:
+    async with host(monkeypatch) as broker:
+        replica = await broker.replica(0, 2)
+        damage(replica, 0)
+        if stored is not None:
+            broker.states[replica.at] = stored
+        broker.damaged[replica.at] = None
+        broker.fetchers.follow(replica)
+        fetcher = broker.fetchers._leaders[LEADER]
+        await until(lambda: replica.at in fetcher._paused)
+        assert broker.happened("repaired") == []
+        assert replica.log.end_offset == 2
+        broker.states[replica.at] = state([ME])
+        await broker.request(0)
+
+        assert broker.happened("repaired") == [[replica.at]]
+        assert replica.log.end_offset == 0
+
+
+async def test_a_replica_whose_damage_is_gone_is_repaired_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with host(monkeypatch) as broker:
+        replica = await broker.replica(0, 2)
+        broker.states[replica.at] = state([ME])
+        broker.damaged[replica.at] = None
+        broker.fetchers.follow(replica)
+
+        assert named(await broker.request(0)) == [(0, 2)]
+        assert broker.happened("repaired") == [[replica.at]]
