@@ -15,8 +15,8 @@ from tests.log.directories import TOPIC_ID, opened, running, until
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.broker.replicas.fetch import FEW_PARTITIONS, Fetch, Found, Wanted
-from qanat.broker.replicas.follower_fetching import NO_REPLICA
 from qanat.broker.replicas.partition import EndMarker, Partition
+from qanat.broker.replicas.replica_selector import NO_REPLICA
 from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.log.settings import NEVER_MS
 from qanat.model.error_codes import ErrorCode

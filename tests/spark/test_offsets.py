@@ -14,13 +14,13 @@ from qanat.spark.offsets import (
     OffsetsError,
     from_json,
     lag,
-    limited,
     parse,
     parse_assignment,
     ranges,
     split,
     to_json,
 )
+from qanat.spark.reads.trigger_rows import cut_by_rows
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
@@ -65,7 +65,7 @@ def test_what_is_no_assignment_is_refused(text: str) -> None:
 def test_a_limit_is_used_up_and_never_passed(pairs: dict[TopicPartition, tuple[int, int]], most: int) -> None:
     start = {at: min(pair) for at, pair in pairs.items()}
     end = {at: max(pair) for at, pair in pairs.items()}
-    cut = limited(start, end, most)
+    cut = cut_by_rows(start, end, most)
 
     assert lag(start, cut) == min(most, lag(start, end))
     assert all(start[at] <= cut[at] <= end[at] for at in end)

@@ -26,6 +26,7 @@ from qanat.broker.replicas.local_replicas import LocalReplicas
 from qanat.broker.replicas.partition_lookup import PartitionLookup
 from qanat.broker.replicas.replica_faults import ReplicaFaults
 from qanat.broker.replicas.replica_logs import ReplicaLogs
+from qanat.broker.replicas.replica_selector import ReplicaSelector
 from qanat.broker.replicas.replication_throttles import ReplicationThrottles
 from qanat.broker.replicas.storage_faults import StorageFaults
 from qanat.broker.runtime.parked_tasks import ParkedTasks
@@ -131,7 +132,8 @@ class Broker:
         settings.apply_to_topic = replicas.apply_settings
         self.partitions = replicas.partitions
         self.isr_changes = IsrChanges(self, replicas.partitions, settings)
-        self.follower_fetching = FollowerFetching(settings, image, replicas, self.runtime)
+        self.follower_fetching = FollowerFetching(image, replicas, self.runtime)
+        self.replica_selector = ReplicaSelector(settings, image)
         self.lookup = PartitionLookup(replicas, image, self.follower_fetching)
         self.throttles = ReplicationThrottles(settings, steady_ms)
         self.replica_logs = ReplicaLogs(self.runtime, image, replicas)

@@ -7,7 +7,7 @@
 - `source`          the data source: the class behind `format("qanat")`, and `register`
 - `error_messages`  errors of Spark's processes as one sentence, without a traceback
 - `options`         options of a read and of a write
-- `offsets`         offsets of many partitions, limits and splits (pure)
+- `offsets`         offsets of many partitions, and splits (pure)
 - `schemas`         the columns of a read
 - `ddl`             a check of columns in DDL (pure)
 - `reads`           batch and streaming reads, on the driver and on executors

@@ -15,7 +15,7 @@ Read in the data's order:
 - `control`       transaction markers
 - `staged`        files of batches that are named instead of sent
 - `key_hash`      the partition of a key, as Java's client computes it
-- `patterns`      regular expressions that clients send
+- `client_regex`  regular expressions that clients send
 - `frames`        Kafka's framing; `frame_buffers` provides the buffers
 - `kafka`         the messages of the protocol, generated from schemas; headers
 

@@ -106,7 +106,7 @@ def _fetch(
     follower, throttled = _follower(request), list[int]()
     if follower >= 0:
         throttled = _note_progress(request, context, follower, wanted)
-        if session is not None and context.broker.follower_fetching.is_on:
+        if session is not None and context.broker.replica_selector.is_on:
             _report_high_watermark(asked, wanted, session)
     elif context.version >= _FOLLOWERS_FROM:
         _choose_replicas(request, context, asked, wanted)
@@ -175,15 +175,15 @@ def _choose_replicas(
     request: FetchRequest, context: RequestContext, asked: dict[PartitionKey, PartitionRequest], wanted: list[Wanted]
 ) -> None:
     """Let a consumer read a follower replica here, or send it to a replica in its own rack (KIP-392)."""
-    follower_fetching = context.broker.follower_fetching
-    rack = request.rack_id if request.rack_id and follower_fetching.is_on else ""
+    selector = context.broker.replica_selector
+    rack = request.rack_id if request.rack_id and selector.is_on else ""
     for (place, one), key in zip(enumerate(wanted), asked, strict=True):
         if one.partition is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             replica = context.broker.lookup.readable_follower(key.topic, key.topic_id, key.partition)
             if replica is not None:
                 wanted[place] = one._replace(partition=replica)
         elif rack and isinstance(one.partition, Partition):
-            wanted[place] = one._replace(preferred=follower_fetching.preferred(one.partition, rack, one.offset))
+            wanted[place] = one._replace(preferred=selector.preferred(one.partition, rack, one.offset))
 
 
 def _has_diverged(wanted: Wanted, partition: Partition) -> bool:

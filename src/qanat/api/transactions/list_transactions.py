@@ -13,12 +13,12 @@ from qanat.security.authorization import Operation
 from qanat.transactions import requests
 from qanat.transactions.replies import ListReply
 from qanat.transactions.states import KNOWN_LABELS
+from qanat.wire.client_regex import InvalidPatternError, pattern
 from qanat.wire.kafka.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
     TransactionState,
 )
-from qanat.wire.patterns import InvalidPatternError, pattern
 
 if TYPE_CHECKING:
     from qanat.api.authorization import AccessCheck, Verdict

@@ -23,7 +23,8 @@ Reads:
 
 - `fetch`                   one fetch of many partitions: read now, or park
 - `fetch_sessions`          clients that name only what changed
-- `follower_fetching`       consumers that fetch from a follower in their rack
+- `replica_selector`        the replica that a consumer should fetch from (KIP-392)
+- `follower_fetching`       consumers that fetch from a follower here
 
 Faults:
 

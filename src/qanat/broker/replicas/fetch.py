@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from qanat.broker.replicas.follower_fetching import NO_REPLICA, Readable
+from qanat.broker.replicas.follower_fetching import Readable
+from qanat.broker.replicas.replica_selector import NO_REPLICA
 from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.log.leader_epochs import EpochEnd
 from qanat.log.log_reads import LogRead

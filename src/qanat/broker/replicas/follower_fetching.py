@@ -1,8 +1,7 @@
-"""Fetch from follower (KIP-392): the replica that a leader sends a consumer to, and reads from follower replicas.
+"""Fetch from follower (KIP-392): reads from follower replicas.
 
-A consumer names its rack. Where `replica.selector.class` says so and the leader is in another rack, the leader answers
-without records and names the in-sync follower in the consumer's rack that has most; from then on the consumer fetches
-from that one. The follower serves its own log up to the high watermark that it knows.
+A leader sends consumers to a follower in their rack (`replica_selector`). The follower serves its own log up to the
+high watermark that it knows.
 
 Rule 1: a follower serves nothing beyond its own high watermark (C22): everything below is committed.
 Rule 2: a follower that is not in sync serves nothing; its consumers go back to the leader. A process that has restarted
@@ -14,16 +13,12 @@ from __future__ import annotations
 
 from qanat.broker.replicas.local_replicas import FollowerReplica, LocalReplicas
 from qanat.broker.replicas.partition import Partition, Wake
-from qanat.broker.settings.broker_settings import LEADER_SELECTORS
-from qanat.broker.settings.current_settings import CurrentSettings
 from qanat.cluster.image import MetadataImage
 from qanat.log.log_reads import LogRead
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import OffsetOutOfRangeError
 from qanat.model.ids import TopicPartition
-
-NO_REPLICA = -1
 
 
 class FollowerReader:
@@ -112,41 +107,13 @@ Readable = Partition | FollowerReader
 
 
 class FollowerFetching:
-    """Both sides: which replica a leader names, and what a follower serves."""
+    """What this broker serves as a follower."""
 
-    def __init__(
-        self, settings: CurrentSettings, image: MetadataImage, local_replicas: LocalReplicas, runtime: LogRuntime
-    ) -> None:
-        self._settings = settings
+    def __init__(self, image: MetadataImage, local_replicas: LocalReplicas, runtime: LogRuntime) -> None:
         self._image = image
         self._local_replicas = local_replicas
         self._runtime = runtime
         self._readers: dict[TopicPartition, FollowerReader] = {}
-
-    # As the leader
-
-    @property
-    def is_on(self) -> bool:
-        """Whether consumers are sent to followers at all."""
-        return self._settings.broker.replica_selector_class not in LEADER_SELECTORS
-
-    def preferred(self, partition: Partition, rack: str, offset: int) -> int:
-        """The follower that a consumer in this rack should fetch from instead of us, or -1."""
-        leader = partition.leader
-        if leader is None or not rack or rack == self._settings.broker.broker_rack:
-            return NO_REPLICA
-        brokers = self._image.brokers
-        best, most = NO_REPLICA, -1
-        for node_id in leader.in_sync:
-            other = brokers.get(node_id)
-            if other is None or other.rack != rack or other.is_stopping:
-                continue
-            start_offset, end_offset = leader.held_by(node_id)
-            if start_offset <= offset <= end_offset and end_offset > most:
-                best, most = node_id, end_offset
-        return best
-
-    # As a follower
 
     def reader_of(self, at: TopicPartition) -> FollowerReader | None:
         """Our replica of a partition for consumers to read; None where we have none that may be served."""

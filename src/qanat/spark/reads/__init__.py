@@ -5,6 +5,7 @@
 - `range_reader`     an executor's part of either: batches fetched ahead and decoded into Arrow
 - `offset_lookup`    the driver's blocking client: partitions, offsets, positions of groups
 - `filter_pushdown`  partitions, offsets and times that filters exclude (pure)
+- `trigger_rows`     the end of a micro-batch with a limit in rows (pure)
 - `trigger_bytes`    the end of a micro-batch with a limit in bytes
 - `data_loss`        records that are no longer there, reported exactly
 

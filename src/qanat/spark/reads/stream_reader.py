@@ -24,11 +24,12 @@ from pyspark.sql.streaming.datasource import (
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.spark.error_messages import hide_tracebacks
-from qanat.spark.offsets import OffsetRange, Offsets, from_json, lag, limited, ranges, split, to_json
+from qanat.spark.offsets import OffsetRange, Offsets, from_json, lag, ranges, split, to_json
 from qanat.spark.options.options import SourceOptions
 from qanat.spark.reads.batch_reader import RangePartition
 from qanat.spark.reads.data_loss import DataLossError, recreated, within, without_lost
 from qanat.spark.reads.offset_lookup import Lookups
+from qanat.spark.reads.trigger_rows import cut_by_rows
 
 _log = logging.getLogger(__name__)
 _CHECKPOINT = "the checkpoint"
@@ -189,7 +190,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _limit(self, begin: Offsets, end: Offsets) -> Offsets:
         options = self._options
         if options.max_offsets_per_trigger is not None:
-            end = limited(begin, end, max(1, options.max_offsets_per_trigger))
+            end = cut_by_rows(begin, end, max(1, options.max_offsets_per_trigger))
         if options.max_bytes_per_trigger is not None and not self._is_all_small(begin, end):
             end = self._lookups.cut_by_bytes(begin, end, options.max_bytes_per_trigger)
         return end

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qanat.model.error_codes import ErrorCode
-from qanat.wire.patterns import InvalidPatternError, pattern
+from qanat.wire.client_regex import InvalidPatternError, pattern
 
 
 def test_a_pattern_matches_the_whole_text() -> None:
