@@ -60,8 +60,10 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("other", type=Path, help="the sources of the other tree, its `src`")
     parser.add_argument("--pairs", type=int, default=_PAIRS)
     parser.add_argument("--other-arguments", help="what bench.request gets in the other tree, if not the same")
-    parser.add_argument("rest", nargs="*", help="after `--`: what bench.request gets")
-    given = parser.parse_args(arguments)
+    parser.add_argument("rest", nargs="*", metavar="-- ARGUMENT", help="what bench.request gets")
+    split = arguments.index("--") if "--" in arguments else len(arguments)
+    given = parser.parse_args(arguments[:split])
+    given.rest = arguments[split + 1 :]
     if given.pairs < _LEAST_PAIRS:
         parser.error(f"--pairs must be {_LEAST_PAIRS} or more: fewer give no interval")
     theirs_given = given.rest if given.other_arguments is None else shlex.split(given.other_arguments)

@@ -36,7 +36,7 @@ class FastDispatch:
         if connection.conversation is not None and (answer := unauthenticated.admit(frame, connection)) is not None:
             return answer
         if self.interceptor is None:
-            produced = self._produce_fast_path.try_handle(frame, connection.refused_batches, began)
+            produced = self._produce_fast_path.try_handle(frame, connection, began)
             if produced is not ORDINARY_PATH:
                 return produced
             if (outcome := self._fetch_fast_path.try_handle(frame, connection, began)) is not None:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from qanat.broker.broker import Broker
 from qanat.broker.replicas.partition import Partition
 from qanat.model.errors import QanatError
 from qanat.servers.kafka.connection import Answer, DeferredAnswer, KafkaConnection, Outcome, Parked
-from qanat.telemetry.listener_counters import ApiCounters
+from qanat.servers.kafka.request_accounting import RequestAccounting
 from qanat.wire.kafka.fast_fetch import FastFetch, read_fast_fetch, write_fast_fetch_head
 
 if TYPE_CHECKING:
@@ -29,11 +28,11 @@ Handle = Callable[[memoryview, KafkaConnection], Answer | Parked | DeferredAnswe
 class FetchFastPath:
     """Answers single-partition fetches of all connections of one listener."""
 
-    def __init__(self, broker: Broker, counters: ApiCounters, handle: Handle) -> None:
+    def __init__(self, broker: Broker, accounting: RequestAccounting, handle: Handle) -> None:
         """`handle` is the ordinary path."""
         self._writable = broker.local_replicas.writable
         self._settings = broker.settings
-        self.counters = counters
+        self.accounting = accounting
         self.handle = handle
 
     def try_handle(self, frame: memoryview, connection: KafkaConnection, began: float) -> Outcome:
@@ -46,11 +45,11 @@ class FetchFastPath:
             return None
         answer, size = self.read(request, partition)
         if answer is not None and size < request.min_bytes and request.max_wait_ms > 0:
-            self.counters.loop_s += perf_counter() - began
+            self.accounting.handled(began)
             return _ParkedAnswer(self, frame, request, partition, connection, size, began)
         if answer is not None:
-            self.counters.loop_s += perf_counter() - began
-            self.count(len(frame), answer, began)
+            self.accounting.arrived(len(frame))
+            self.accounting.answered_at_once(began, len(answer[0]) + size)
         return answer
 
     def read(self, request: FastFetch, partition: Partition) -> tuple[list[Chunk] | None, int]:
@@ -71,14 +70,6 @@ class FetchFastPath:
             return None, 0
         size = sum(map(len, views))
         return [write_fast_fetch_head(request, high, stable, log.log_start_offset, size), *views], size
-
-    def count(self, frame_bytes: int, answer: list[Chunk], began: float) -> None:
-        """Count an answered request."""
-        counters = self.counters
-        counters.requests += 1
-        counters.request_bytes += frame_bytes
-        counters.response_bytes += sum(map(len, answer))
-        counters.duration_s.observe(perf_counter() - began)
 
 
 class _ParkedAnswer(DeferredAnswer):
@@ -118,7 +109,7 @@ class _ParkedAnswer(DeferredAnswer):
 
     def then(self, send: Callable[[Answer | Parked | DeferredAnswer], None]) -> None:
         self._send = send
-        self._fetches.counters.parked += 1
+        self._fetches.accounting.parked()
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(self._request.max_wait_ms / 1000, self._retry, True)
         self._connection.add_cancellable(self)
@@ -144,7 +135,9 @@ class _ParkedAnswer(DeferredAnswer):
             if answer is None:
                 self._stop()(self._fetches.handle(self._frame, self._connection))
             elif size >= self._request.min_bytes or is_late:
-                self._fetches.count(len(self._frame), answer, self._began)
+                accounting = self._fetches.accounting
+                accounting.arrived(len(self._frame))
+                accounting.answered(self._began, len(answer[0]) + size)
                 self._stop()(answer)
             else:
                 self._needed_bytes = self._partition.readable_bytes + self._request.min_bytes - size
@@ -158,5 +151,5 @@ class _ParkedAnswer(DeferredAnswer):
         self._timer.cancel()
         self._partition.stop_waiting(self._wake)
         self._connection.remove_cancellable(self)
-        self._fetches.counters.parked -= 1
+        self._fetches.accounting.unparked()
         return send

@@ -11,22 +11,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from enum import Enum
-from time import perf_counter
 from typing import Final, NamedTuple
 
 from qanat.api.records.ack_timeouts import AckTimeouts
 from qanat.api.records.leader_hints import add_leader_hints
-from qanat.api.records.refused_batches import RefusedBatches
 from qanat.broker.broker import Broker
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.replicas.partition_end import Written
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
-from qanat.servers.kafka.connection import Answer, DeferredAnswer, Outcome
-from qanat.telemetry.listener_counters import ApiCounters
+from qanat.servers.kafka.connection import Answer, DeferredAnswer, KafkaConnection, Outcome
+from qanat.servers.kafka.request_accounting import RequestAccounting
 from qanat.wire.batch_header import CRC_FROM
 from qanat.wire.crc import crc32c
-from qanat.wire.kafka.fast_produce import FastProduce, read_fast_produce, write_fast_produce
+from qanat.wire.kafka.fast_produce import CLIENT_ID_AT, FastProduce, read_fast_produce, write_fast_produce
 from qanat.wire.kafka.headers import frame_response
 from qanat.wire.kafka.messages.produce import (
     PartitionProduceResponse,
@@ -56,21 +54,24 @@ class AppendedRequest(NamedTuple):
     request: FastProduce
     partition: Partition
     written: Written
+    client_id: bytes
+    connection: KafkaConnection
+    began: float
 
 
 class ProduceFastPath:
     """Handles single-batch requests of all connections of one listener."""
 
-    def __init__(self, broker: Broker, counters: ApiCounters) -> None:
+    def __init__(self, broker: Broker, accounting: RequestAccounting) -> None:
         self._broker = broker
         self._writable = broker.local_replicas.writable
-        self._counters = counters
+        self._accounting = accounting
         self._ack_timeouts = AckTimeouts()
 
     def close(self) -> None:
         self._ack_timeouts.close()
 
-    def try_handle(self, frame: memoryview, refused_batches: RefusedBatches, began: float) -> Outcome | OrdinaryPath:
+    def try_handle(self, frame: memoryview, connection: KafkaConnection, began: float) -> Outcome | OrdinaryPath:
         """Append the batch of a request; its answer, at once or when the batch is durable."""
         request = read_fast_produce(frame)
         if request is None:
@@ -78,7 +79,7 @@ class ProduceFastPath:
         at = (request.name.decode(), request.index)
         partition = self._writable.get(at)
         acks = request.acks
-        if refused_batches and at in refused_batches:
+        if (refused_batches := connection.refused_batches) and at in refused_batches:
             return ORDINARY_PATH
         if partition is None or (acks == ALL and partition.leader is not None and partition.lacks_replicas):
             return ORDINARY_PATH
@@ -92,28 +93,25 @@ class ProduceFastPath:
             return ORDINARY_PATH
         if written is None:
             return ORDINARY_PATH
-        counters = self._counters
-        counters.requests += 1
-        counters.request_bytes += len(frame)
-        outcome: Outcome
-        if acks == NONE:
-            outcome = None
-        elif acks == ALL and written.durable is not None:
-            counters.parked += 1
-            counters.loop_s += perf_counter() - began
-            return _DurableAnswer(
-                AppendedRequest(request, partition, written), counters, began, self._ack_timeouts, self._broker
-            )
-        else:
+        accounting = self._accounting
+        accounting.arrived(len(frame))
+        if acks == ALL and written.durable is not None:
+            accounting.handled(began)
+            accounting.parked()
+            # Not the frame: its buffer receives the next requests.
+            client_id = bytes(frame[CLIENT_ID_AT : request.client_id_end])
+            appended = AppendedRequest(request, partition, written, client_id, connection, began)
+            return _DurableAnswer(appended, accounting, self._ack_timeouts, self._broker)
+        answer = b""
+        if acks != NONE:
             answer = write_fast_produce(
                 request, written.base_offset, written.append_time_ms, partition.log.log_start_offset
             )
-            counters.response_bytes += len(answer)
-            outcome = [answer]
-        elapsed_s = perf_counter() - began
-        counters.loop_s += elapsed_s
-        counters.duration_s.observe(elapsed_s)
-        return outcome
+        elapsed_s = accounting.answered_at_once(began, len(answer))
+        if accounting.is_slow(elapsed_s):
+            client_id = bytes(frame[CLIENT_ID_AT : request.client_id_end])
+            accounting.log_slow(elapsed_s, client_id.decode(), connection.peer)
+        return None if acks == NONE else [answer]
 
 
 def is_plain(request: FastProduce, batch: memoryview) -> bool:
@@ -129,15 +127,14 @@ def is_plain(request: FastProduce, batch: memoryview) -> bool:
 class _DurableAnswer(DeferredAnswer):
     """An answer that waits for durability, at most for the request's timeout."""
 
-    __slots__ = ("_ack_timeouts", "_appended", "_began", "_broker", "_counters", "_send")
+    __slots__ = ("_accounting", "_ack_timeouts", "_appended", "_broker", "_send")
 
     def __init__(
-        self, appended: AppendedRequest, counters: ApiCounters, began: float, ack_timeouts: AckTimeouts, broker: Broker
+        self, appended: AppendedRequest, accounting: RequestAccounting, ack_timeouts: AckTimeouts, broker: Broker
     ) -> None:
         self._broker = broker
         self._appended = appended
-        self._counters = counters
-        self._began = began
+        self._accounting = accounting
         self._ack_timeouts = ack_timeouts
 
     def then(self, send: Callable[[Answer], None]) -> None:
@@ -151,7 +148,7 @@ class _DurableAnswer(DeferredAnswer):
         if durable.cancelled():
             self._refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker is stopping")
         elif (fault := durable.exception()) is None:
-            request, partition, written = self._appended
+            request, partition, written, *_ = self._appended
             start = partition.log.log_start_offset
             self._answer(write_fast_produce(request, written.base_offset, written.append_time_ms, start))
         elif isinstance(fault, QanatError):
@@ -165,8 +162,9 @@ class _DurableAnswer(DeferredAnswer):
     def _refuse(self, code: ErrorCode, message: str) -> None:
         if self._send is None:
             return
-        request, partition, written = self._appended
-        self._counters.errors[code] = self._counters.errors.get(code, 0) + 1
+        request, partition, written, *_ = self._appended
+        errors = self._accounting.counters.errors
+        errors[code] = errors.get(code, 0) + 1
         part = PartitionProduceResponse(
             request.index,
             code,
@@ -186,8 +184,9 @@ class _DurableAnswer(DeferredAnswer):
         if send is None:
             return
         self._ack_timeouts.end(self)
-        counters = self._counters
-        counters.parked -= 1
-        counters.response_bytes += len(answer)
-        counters.duration_s.observe(perf_counter() - self._began)
+        accounting, appended = self._accounting, self._appended
+        accounting.unparked()
+        elapsed_s = accounting.answered(appended.began, len(answer))
+        if accounting.is_slow(elapsed_s):
+            accounting.log_slow(elapsed_s, appended.client_id.decode(), appended.connection.peer)
         send([answer])
