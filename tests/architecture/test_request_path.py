@@ -31,10 +31,12 @@ LAYERS = {
 CALLBACKS = {
     "qanat.app.node.compose:clock_ms": "the clock, which the composition root gives to the log",
     "qanat.broker.replicas.local_replicas:LocalReplicas._on_flushed": "a flush moves the high watermark",
-    "qanat.servers.kafka.produce_fast_path:_DurableAnswer._done": "the answer of a produce, once it is durable",
+    "qanat.broker.replicas.durable_acknowledgement:DurableAcknowledgement._settled": "a batch is durable",
+    "qanat.servers.kafka.produce_fast_path:_DurableAnswer._complete": "the answer of a produce, once it is durable",
+    "qanat.api.records.produce:Produce.answer.<locals>.<lambda>": "the response of a produce, once it is durable",
     "qanat.servers.kafka.fetch_fast_path:_ParkedAnswer._wake": "an append wakes a parked fetch",
     "qanat.api.records.parked_fetch:ParkedFetch._wake": "an append wakes a parked fetch",
-    "qanat.servers.kafka.dispatch:_SyncAnswer._done": "the answer of a parked fetch",
+    "qanat.servers.kafka.dispatch:_SyncAnswer._done": "the answer of a parked fetch or a durable produce",
     "qanat.broker.runtime.parked_tasks:ParkedTasks.discard": "an answer that is there is parked no more",
     "qanat.servers.kafka.connection:KafkaConnection.cancel_on_disconnect": "the caller of the request (`api.caller`)",
 }

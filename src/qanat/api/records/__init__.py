@@ -1,7 +1,7 @@
 """The APIs that write and read records.
 
 - `produce`         Produce; `append` what it shares with HTTP, `transactional_produce` first writes of a transaction,
-                    `ack_timeouts` many acknowledgements with one timer, `refused_batches` batches behind a refused one
+                    `refused_batches` batches behind a refused one
 - `fetch`           Fetch; `parked_fetch` a fetch that waits for records
 - `leader_hints`    the current leader, for clients that ask the wrong broker (KIP-951)
 - `list_offsets`, `offset_for_leader_epoch`, `delete_records`, `describe_producers`

@@ -71,9 +71,8 @@ class Dispatcher(FastDispatch):
         self.codec_worker = CodecWorker()
 
     def close(self) -> None:
-        """End the worker and the timers; no frame comes after this."""
+        """End the worker; no frame comes after this."""
         self.codec_worker.close()
-        self._produce_fast_path.close()
 
     def _handle_ordinary(self, frame: memoryview, connection: KafkaConnection) -> Answer | Parked | DeferredAnswer:
         """Handle a request that the fast path of Fetch parked and cannot answer."""

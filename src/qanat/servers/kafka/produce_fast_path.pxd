@@ -7,9 +7,9 @@ from qanat.wire.kafka.fast_produce cimport FastProduce, read_fast_produce
 cdef int ALL, NONE
 
 cdef class ProduceFastPath:
-    cdef object _broker, _ack_timeouts
+    cdef public object broker, ack_timeouts
+    cdef public RequestAccounting accounting
     cdef dict _writable
-    cdef RequestAccounting _accounting
     @cython.locals(request=FastProduce, partition=PartitionEnd, accounting=RequestAccounting, acks=int, elapsed_s=double)
     cpdef try_handle(self, frame, connection, double began)
 

@@ -8,17 +8,15 @@ ordinary path from the start: a refusal changes nothing, so the ordinary path re
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
-from qanat.api.records.ack_timeouts import AckTimeouts
 from qanat.api.records.leader_hints import add_leader_hints
 from qanat.broker.broker import Broker
+from qanat.broker.replicas.durable_acknowledgement import DurableAcknowledgement
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.replicas.partition_end import Written
-from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.servers.kafka.connection import Answer, DeferredAnswer, KafkaConnection, Outcome
 from qanat.servers.kafka.request_accounting import RequestAccounting
@@ -48,28 +46,14 @@ class OrdinaryPath(Enum):
 ORDINARY_PATH: Final = OrdinaryPath.ORDINARY_PATH
 
 
-class AppendedRequest(NamedTuple):
-    """A request whose batch is in the log and not yet durable."""
-
-    request: FastProduce
-    partition: Partition
-    written: Written
-    client_id: bytes
-    connection: KafkaConnection
-    began: float
-
-
 class ProduceFastPath:
     """Handles single-batch requests of all connections of one listener."""
 
     def __init__(self, broker: Broker, accounting: RequestAccounting) -> None:
-        self._broker = broker
+        self.broker = broker
+        self.accounting = accounting
+        self.ack_timeouts = broker.ack_timeouts
         self._writable = broker.local_replicas.writable
-        self._accounting = accounting
-        self._ack_timeouts = AckTimeouts()
-
-    def close(self) -> None:
-        self._ack_timeouts.close()
 
     def try_handle(self, frame: memoryview, connection: KafkaConnection, began: float) -> Outcome | OrdinaryPath:
         """Append the batch of a request; its answer, at once or when the batch is durable."""
@@ -93,15 +77,14 @@ class ProduceFastPath:
             return ORDINARY_PATH
         if written is None:
             return ORDINARY_PATH
-        accounting = self._accounting
+        accounting = self.accounting
         accounting.arrived(len(frame))
         if acks == ALL and written.durable is not None:
             accounting.handled(began)
             accounting.parked()
             # Not the frame: its buffer receives the next requests.
             client_id = bytes(frame[CLIENT_ID_AT : request.client_id_end])
-            appended = AppendedRequest(request, partition, written, client_id, connection, began)
-            return _DurableAnswer(appended, accounting, self._ack_timeouts, self._broker)
+            return _DurableAnswer(self, request, partition, written, client_id, connection, began)
         answer = b""
         if acks != NONE:
             answer = write_fast_produce(
@@ -125,68 +108,71 @@ def is_plain(request: FastProduce, batch: memoryview) -> bool:
 
 
 class _DurableAnswer(DeferredAnswer):
-    """An answer that waits for durability, at most for the request's timeout."""
+    """The answer to a request whose batch is in the log and not yet durable."""
 
-    __slots__ = ("_accounting", "_ack_timeouts", "_appended", "_broker", "_send")
+    __slots__ = (
+        "_began",
+        "_client_id",
+        "_connection",
+        "_fault",
+        "_partition",
+        "_paths",
+        "_request",
+        "_send",
+        "_written",
+    )
 
     def __init__(
-        self, appended: AppendedRequest, accounting: RequestAccounting, ack_timeouts: AckTimeouts, broker: Broker
+        self,
+        paths: ProduceFastPath,
+        request: FastProduce,
+        partition: Partition,
+        written: Written,
+        client_id: bytes,
+        connection: KafkaConnection,
+        began: float,
     ) -> None:
-        self._broker = broker
-        self._appended = appended
-        self._accounting = accounting
-        self._ack_timeouts = ack_timeouts
+        self._paths = paths
+        self._request = request
+        self._partition = partition
+        self._written = written
+        self._client_id = client_id
+        self._connection = connection
+        self._began = began
+        self._fault: QanatError | None = None
 
     def then(self, send: Callable[[Answer], None]) -> None:
-        self._send: Callable[[Answer], None] | None = send
-        self._ack_timeouts.begin(self, max(self._appended.request.timeout_ms, 0) / 1000)
-        durable = self._appended.written.durable
-        assert durable is not None
-        durable.sync_callback = self._done
+        self._send = send
+        durable = self._written.durable
+        assert durable is not None, "the answer waits"
+        timeout_s = max(self._request.timeout_ms, 0) / 1000
+        DurableAcknowledgement({durable: None}, self._refuse, self._complete, self._paths.ack_timeouts, timeout_s)
 
-    def _done(self, durable: asyncio.Future[None]) -> None:
-        if durable.cancelled():
-            self._refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker is stopping")
-        elif (fault := durable.exception()) is None:
-            request, partition, written, *_ = self._appended
-            start = partition.log.log_start_offset
-            self._answer(write_fast_produce(request, written.base_offset, written.append_time_ms, start))
-        elif isinstance(fault, QanatError):
-            self._refuse(fault.code, str(fault))
+    def _refuse(self, _: None, fault: QanatError) -> None:
+        self._fault = fault
+
+    def _complete(self) -> None:
+        if self._fault is None:
+            start = self._partition.log.log_start_offset
+            answer = write_fast_produce(self._request, self._written.base_offset, self._written.append_time_ms, start)
         else:
-            self._refuse(ErrorCode.UNKNOWN_SERVER_ERROR, str(fault))
-
-    def time_out(self) -> None:
-        self._refuse(ErrorCode.REQUEST_TIMED_OUT, "the batch was not on disk in time")
-
-    def _refuse(self, code: ErrorCode, message: str) -> None:
-        if self._send is None:
-            return
-        request, partition, written, *_ = self._appended
-        errors = self._accounting.counters.errors
-        errors[code] = errors.get(code, 0) + 1
-        part = PartitionProduceResponse(
-            request.index,
-            code,
-            written.base_offset,
-            written.append_time_ms,
-            partition.log.log_start_offset,
-            error_message=message,
-        )
-        response = ProduceResponse([TopicProduceResponse(request.name.decode(), partition_responses=[part])])
-        add_leader_hints(response, self._broker)
-        body = write_response(response, request.version)
-        chunks = frame_response(ApiKey.PRODUCE, request.version, request.correlation_id, body)
-        self._answer(b"".join(chunks))
-
-    def _answer(self, answer: bytes) -> None:
-        send, self._send = self._send, None
-        if send is None:
-            return
-        self._ack_timeouts.end(self)
-        accounting, appended = self._accounting, self._appended
+            answer = self._refusal(self._fault)
+        accounting = self._paths.accounting
         accounting.unparked()
-        elapsed_s = accounting.answered(appended.began, len(answer))
+        elapsed_s = accounting.answered(self._began, len(answer))
         if accounting.is_slow(elapsed_s):
-            accounting.log_slow(elapsed_s, appended.client_id.decode(), appended.connection.peer)
-        send([answer])
+            accounting.log_slow(elapsed_s, self._client_id.decode(), self._connection.peer)
+        self._send([answer])
+
+    def _refusal(self, fault: QanatError) -> bytes:
+        from qanat.api.records.produce import refuse_part  # Handlers are imported when they are first needed.
+
+        request = self._request
+        errors = self._paths.accounting.counters.errors
+        errors[fault.code] = errors.get(fault.code, 0) + 1
+        part = PartitionProduceResponse(request.index)
+        refuse_part(part, fault)
+        response = ProduceResponse([TopicProduceResponse(request.name.decode(), partition_responses=[part])])
+        add_leader_hints(response, self._paths.broker)
+        body = write_response(response, request.version)
+        return b"".join(frame_response(ApiKey.PRODUCE, request.version, request.correlation_id, body))
