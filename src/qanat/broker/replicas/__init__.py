@@ -23,6 +23,7 @@ As a follower:
 Reads:
 
 - `fetch`                   one fetch of many partitions: read now, or park
+- `parked_fetch`            a fetch that waits for records, of any kind
 - `fetch_sessions`          clients that name only what changed
 - `follower_fetching`       consumers that fetch from a follower in their rack
 

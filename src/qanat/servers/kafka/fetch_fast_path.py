@@ -8,11 +8,11 @@ transactions, or that is refused, takes the ordinary path from the start: readin
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from qanat.broker.broker import Broker
+from qanat.broker.replicas.parked_fetch import ParkedFetch, Wake
 from qanat.broker.replicas.partition import Partition
 from qanat.model.errors import QanatError
 from qanat.servers.kafka.connection import Answer, DeferredAnswer, KafkaConnection, Outcome, Parked
@@ -80,12 +80,11 @@ class _ParkedAnswer(DeferredAnswer):
         "_connection",
         "_fetches",
         "_frame",
-        "_loop",
         "_needed_bytes",
+        "_parked",
         "_partition",
         "_request",
         "_send",
-        "_timer",
     )
 
     def __init__(
@@ -105,51 +104,43 @@ class _ParkedAnswer(DeferredAnswer):
         self._connection = connection
         self._needed_bytes = partition.readable_bytes + request.min_bytes - size
         self._began = began
-        self._send: Callable[[Answer | Parked | DeferredAnswer], None] | None = None
 
     def then(self, send: Callable[[Answer | Parked | DeferredAnswer], None]) -> None:
         self._send = send
         self._fetches.accounting.parked()
-        self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(self._request.max_wait_ms / 1000, self._retry, True)
         self._connection.add_cancellable(self)
-        self._partition.wait_for_more(self._wake)
+        self._parked = ParkedFetch(self, self._request.max_wait_ms / 1000, self._retry)
 
     def cancel(self) -> None:
         """End with the client's connection."""
         self._stop()
 
-    def _wake(self) -> None:
-        partition = self._partition
-        if partition.is_retired or partition.written_bytes >= self._needed_bytes:
-            # The append goes on first; whatever else is appended in this turn is read with it.
-            self._loop.call_soon(self._retry, False)
-        else:
-            partition.wait_for_more(self._wake)
+    def wait_for_more(self, wake: Wake) -> None:
+        self._partition.wait_for_more(wake)
+
+    def stop_waiting(self, wake: Wake) -> None:
+        self._partition.stop_waiting(wake)
+
+    def is_due(self) -> bool:
+        return self._partition.is_retired or self._partition.written_bytes >= self._needed_bytes
 
     def _retry(self, is_late: bool) -> None:
-        if self._send is None:
-            return
         try:
             answer, size = self._fetches.read(self._request, self._partition)
             if answer is None:
-                self._stop()(self._fetches.handle(self._frame, self._connection))
+                self._stop()
+                self._send(self._fetches.handle(self._frame, self._connection))
             elif size >= self._request.min_bytes or is_late:
-                accounting = self._fetches.accounting
-                accounting.arrived(len(self._frame))
-                accounting.answered(self._began, len(answer[0]) + size)
-                self._stop()(answer)
+                self._stop()
+                self._fetches.accounting.arrived(len(self._frame))
+                self._fetches.accounting.answered(self._began, len(answer[0]) + size)
+                self._send(answer)
             else:
                 self._needed_bytes = self._partition.readable_bytes + self._request.min_bytes - size
-                self._partition.wait_for_more(self._wake)
         except Exception as bug:  # noqa: BLE001 - a bug ends this connection, not the broker
             self._connection.cut_off(bug)
 
-    def _stop(self) -> Callable[[Answer | Parked | DeferredAnswer], None]:
-        send, self._send = self._send, None
-        assert send is not None, "stopped once"
-        self._timer.cancel()
-        self._partition.stop_waiting(self._wake)
+    def _stop(self) -> None:
+        self._parked.stop()
         self._connection.remove_cancellable(self)
         self._fetches.accounting.unparked()
-        return send
