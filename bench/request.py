@@ -134,7 +134,7 @@ class OneConnection:
         limits = ConnectionLimits(max_request_bytes=10**8, max_unanswered=1000, max_inflight_bytes=10**9)
         dispatcher = Dispatcher(broker.node.broker)
         if is_authorized:
-            dispatcher.interceptor = ListenerSecurity(authorizer=AllowAll()).handle
+            dispatcher.authorize_by(ListenerSecurity(authorizer=AllowAll()))
         self._connection = KafkaConnection(dispatcher.handle, limits, lambda _: None, _refuse)
         self.nowhere = Nowhere()
         self._connection.connection_made(cast(Any, self.nowhere))

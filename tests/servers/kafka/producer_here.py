@@ -15,6 +15,7 @@ from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.dispatch import Dispatcher
 from qanat.testing import BrokerHere
 from qanat.wire.kafka.headers import frame_request
+from qanat.wire.kafka.messages import fetch
 from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData, write_request
 from qanat.wire.records import Record, encode_batch
 
@@ -42,6 +43,15 @@ def produce_frame(
     data = PartitionProduceData(0, memoryview(batch))
     request = ProduceRequest(transactional_id, acks, timeout_ms, [TopicProduceData(TOPIC, partition_data=[data])])
     return b"".join(map(bytes, frame_request(0, version, 1, CLIENT_ID, write_request(request, version))))
+
+
+def fetch_frame(version: int = 11) -> bytes:
+    """A request for the records of the topic from the first, with its size."""
+    row = fetch.FetchPartition(0, fetch_offset=0, partition_max_bytes=1 << 20)
+    request = fetch.FetchRequest(
+        max_wait_ms=0, min_bytes=1, session_epoch=-1, topics=[fetch.FetchTopic(TOPIC, partitions=[row])]
+    )
+    return b"".join(map(bytes, frame_request(1, version, 1, CLIENT_ID, fetch.write_request(request, version))))
 
 
 class ProducerHere:

@@ -56,7 +56,6 @@ class Dispatcher(FastDispatch):
     """Answers the frames of all connections of one listener."""
 
     def __init__(self, broker: Broker) -> None:
-        self._broker = broker
         self.counters = ListenerCounters(SERVED)
         log_slow = RateLimitedEvent("slow request")
         self._accounting = {
@@ -67,7 +66,7 @@ class Dispatcher(FastDispatch):
         }
         produce_fast_path = ProduceFastPath(broker, self._accounting[ApiKey.PRODUCE])
         fetch_fast_path = FetchFastPath(broker, self._accounting[ApiKey.FETCH], self._handle_ordinary)
-        super().__init__(broker.runtime, produce_fast_path, fetch_fast_path)
+        super().__init__(broker, produce_fast_path, fetch_fast_path)
         self.codec_worker = CodecWorker()
 
     def close(self) -> None:

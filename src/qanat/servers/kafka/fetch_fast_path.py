@@ -17,6 +17,7 @@ from qanat.broker.replicas.partition import Partition
 from qanat.model.errors import QanatError
 from qanat.servers.kafka.connection import Answer, DeferredAnswer, KafkaConnection, Outcome, Parked
 from qanat.servers.kafka.request_accounting import RequestAccounting
+from qanat.servers.kafka.topic_permissions import TopicPermissions
 from qanat.wire.kafka.fast_fetch import FastFetch, read_fast_fetch, write_fast_fetch_head
 
 if TYPE_CHECKING:
@@ -35,13 +36,18 @@ class FetchFastPath:
         self.accounting = accounting
         self.handle = handle
 
-    def try_handle(self, frame: memoryview, connection: KafkaConnection, began: float) -> Outcome:
-        """The answer to a fetch, at once or when there is enough; None for the ordinary path."""
+    def try_handle(
+        self, frame: memoryview, connection: KafkaConnection, permissions: TopicPermissions | None, began: float
+    ) -> Outcome:
+        """The answer to a fetch, at once or when there is enough; None for the ordinary path.
+
+        `permissions` is None where no authorizer decides.
+        """
         request = read_fast_fetch(frame)
         if request is None:
             return None
         partition = self._writable.get((request.topic, request.partition))
-        if partition is None:
+        if partition is None or (permissions is not None and not permissions.may_read(request.topic)):
             return None
         answer, size = self.read(request, partition)
         if answer is not None and size < request.min_bytes and request.max_wait_ms > 0:

@@ -2,6 +2,7 @@
 cimport cython
 from qanat.broker.replicas.partition_end cimport PartitionEnd
 from qanat.servers.kafka.request_accounting cimport RequestAccounting
+from qanat.servers.kafka.topic_permissions cimport TopicPermissions
 from qanat.wire.kafka.fast_produce cimport FastProduce, read_fast_produce
 
 cdef int ALL, NONE
@@ -11,6 +12,6 @@ cdef class ProduceFastPath:
     cdef public RequestAccounting accounting
     cdef dict _writable
     @cython.locals(request=FastProduce, partition=PartitionEnd, accounting=RequestAccounting, acks=int, elapsed_s=double)
-    cpdef try_handle(self, frame, connection, double began)
+    cpdef try_handle(self, frame, connection, TopicPermissions permissions, double began)
 
 cpdef bint is_plain(FastProduce request, batch) except -1

@@ -4,6 +4,7 @@
 It answers as `api.records.produce` does and makes nothing that this request does not need. A request that is not of
 this form (`wire.kafka.fast_produce`), that must wait for the disk before it is appended, or that is refused, takes the
 ordinary path from the start: a refusal changes nothing, so the ordinary path refuses it again, with its message.
+Where an authorizer decides, it decides here as well (`topic_permissions`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from qanat.broker.replicas.partition_end import Written
 from qanat.model.errors import QanatError
 from qanat.servers.kafka.connection import Answer, DeferredAnswer, KafkaConnection, Outcome
 from qanat.servers.kafka.request_accounting import RequestAccounting
+from qanat.servers.kafka.topic_permissions import TopicPermissions
 from qanat.wire.batch_header import CRC_FROM
 from qanat.wire.crc import crc32c
 from qanat.wire.kafka.fast_produce import CLIENT_ID_AT, FastProduce, read_fast_produce, write_fast_produce
@@ -55,8 +57,13 @@ class ProduceFastPath:
         self.ack_timeouts = broker.ack_timeouts
         self._writable = broker.local_replicas.writable
 
-    def try_handle(self, frame: memoryview, connection: KafkaConnection, began: float) -> Outcome | OrdinaryPath:
-        """Append the batch of a request; its answer, at once or when the batch is durable."""
+    def try_handle(
+        self, frame: memoryview, connection: KafkaConnection, permissions: TopicPermissions | None, began: float
+    ) -> Outcome | OrdinaryPath:
+        """Append the batch of a request; its answer, at once or when the batch is durable.
+
+        `permissions` is None where no authorizer decides.
+        """
         request = read_fast_produce(frame)
         if request is None:
             return ORDINARY_PATH
@@ -66,6 +73,8 @@ class ProduceFastPath:
         if (refused_batches := connection.refused_batches) and at in refused_batches:
             return ORDINARY_PATH
         if partition is None or (acks == ALL and partition.leader is not None and partition.lacks_replicas):
+            return ORDINARY_PATH
+        if permissions is not None and not permissions.may_write(request.name):
             return ORDINARY_PATH
         batch = frame[request.start : request.end]
         try:

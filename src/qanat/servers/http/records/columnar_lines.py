@@ -114,7 +114,7 @@ class ColumnarWriter:
         return targets.tolist()
 
     async def _write_rows(self, number: int, columns: Columns, start: int, end: int, places: list[int]) -> None:
-        partition = self._router.find_led(self._topic, number, self._acks, is_bulk=True)
+        partition = self._router.find_led(self._caller, self._topic, number, self._acks, is_bulk=True)
         done = 0
         for batch, count in encode_columns(columns, batch_bytes=512 * 1024, first_row=start, end_row=end):
             chosen = places[done : done + count]

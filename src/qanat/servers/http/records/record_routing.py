@@ -160,13 +160,15 @@ class RecordRouter:
 
     # One record
 
-    def find_led(self, topic: str, number: int, acks: int, *, is_bulk: bool = False) -> Partition | None:
+    def find_led(
+        self, caller: HttpCaller, topic: str, number: int, acks: int, *, is_bulk: bool = False
+    ) -> Partition | None:
         """The partition to append to directly; None where a request must be made.
 
         While a batch waits for followers, another replica may become leader. `forwarding` sends it there again; only
         records in bulk are too many for one batch at a time.
         """
-        if self._gateway.is_authorized:
+        if not self._gateway.may_append_here(caller, topic):
             return None
         found = find_writable(self._broker, topic, number, acks)
         if found is None or acks != ALL or found.leader is None:
@@ -175,7 +177,7 @@ class RecordRouter:
 
     async def write_one(self, caller: HttpCaller, record: ProducerRecord, acks: int) -> int:
         """The offset of one record; -1 with acks=none."""
-        partition = self.find_led(record.topic, record.partition, acks)
+        partition = self.find_led(caller, record.topic, record.partition, acks)
         if partition is not None:
             return await self.append_one(caller, partition, record, acks)
         return await self._write_by_request(caller, record, acks)
@@ -237,7 +239,7 @@ class RecordRouter:
         results: list[Result],
         acks: int,
     ) -> None:
-        partition = self.find_led(at.topic, at.partition, acks)
+        partition = self.find_led(caller, at.topic, at.partition, acks)
         written: list[tuple[list[int], Written]] = []
         for first, end in batches_of(numbers, records):
             chosen = numbers[first:end]
