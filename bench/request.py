@@ -1,9 +1,11 @@
-"""CPU time of one small produce request inside the broker, without a socket: the interpreter's share.
+"""CPU time of one small request inside the broker, without a socket: the interpreter's share.
 
-    python -m bench.request              per request, at the best of some rounds and in the middle
-    python -m bench.request --profile    where it goes, by function
+    python -m bench.request                     a produce request, at the best of some rounds and in the middle
+    python -m bench.request --kind idempotent   another kind: see `KINDS`
+    python -m bench.request --authorized        behind an authorizer that allows everything
+    python -m bench.request --profile           where it goes, by function
 
-A busy machine disturbs this less than anything with a client; compare two trees by turns (`PYTHONPATH=other/src`).
+A busy machine disturbs this less than anything with a client; compare two trees by turns (`bench.request_pairs`).
 """
 
 from __future__ import annotations
@@ -20,20 +22,39 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from bench.workloads import UNFLUSHED
+from bench.workloads.settings import FLUSHED
+from qanat.broker.replicas.partition import Partition
+from qanat.security.authentication import Principal
+from qanat.security.authorization import Operation, Resource
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.dispatch import Dispatcher
+from qanat.servers.listener_security import ListenerSecurity
 from qanat.testing import BrokerHere
+from qanat.wire.compression import Codec
 from qanat.wire.kafka.headers import frame_request
+from qanat.wire.kafka.messages import fetch
 from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData, write_request
 from qanat.wire.records import Record, encode_batch
 
 TOPIC = "single"
 VERSION = 7
 """The version that librdkafka sends."""
+FETCH_VERSION = 11
 TOGETHER = 8
 """Requests that arrive in one read."""
 ROUNDS, READS = 15, 400
+PRODUCER_ID = 7
+TRANSACTIONAL_ID = "transactional"
+
+KINDS = {
+    "plain": "produce, one record, no producer id",
+    "durable": "the same, answered once it is on disk",
+    "compressed": "the same, compressed",
+    "idempotent": "the same, of an idempotent producer",
+    "transactional": "the same, in an open transaction",
+    "fetch": "fetch, one record",
+}
 
 
 class Nowhere:
@@ -41,6 +62,8 @@ class Nowhere:
 
     def __init__(self) -> None:
         self.size_bytes = 0
+        self._awaited_bytes = 0
+        self._written: asyncio.Future[None] | None = None
 
     def get_extra_info(self, name: str) -> tuple[str, int]:
         return "127.0.0.1", 1
@@ -52,64 +75,172 @@ class Nowhere:
         pass
 
     def writelines(self, chunks: list[bytes]) -> None:
-        self.size_bytes += sum(map(len, chunks))
+        size = sum(map(len, chunks))
+        self.size_bytes += size
+        if self._written is not None:
+            self._awaited_bytes -= size
+            if self._awaited_bytes <= 0:
+                self._written.set_result(None)
+                self._written = None
+
+    async def answered(self, size: int) -> None:
+        """Return once so many more bytes are written."""
+        self._awaited_bytes = size
+        self._written = asyncio.get_running_loop().create_future()
+        await self._written
 
 
-def request() -> bytes:
-    record = Record(offset=0, timestamp=int(time.time() * 1000), key=None, value=bytes(100))
-    data = PartitionProduceData(0, memoryview(encode_batch([record])))
-    message = ProduceRequest(None, -1, 30_000, [TopicProduceData(TOPIC, partition_data=[data])])
+def request(kind: str = "plain", sequence: int = 0) -> bytes:
+    """One framed request; `sequence` counts the records of a producer."""
+    if kind == "fetch":
+        return _fetch_request()
+    is_known = kind in ("idempotent", "transactional")
+    batch = encode_batch(
+        [Record(offset=0, timestamp=int(time.time() * 1000), key=None, value=bytes(100))],
+        codec=Codec.LZ4 if kind == "compressed" else Codec.NONE,
+        producer_id=PRODUCER_ID if is_known else -1,
+        producer_epoch=0 if is_known else -1,
+        base_sequence=sequence if is_known else -1,
+        is_transactional=kind == "transactional",
+    )
+    data = PartitionProduceData(0, memoryview(batch))
+    transactional_id = TRANSACTIONAL_ID if kind == "transactional" else None
+    message = ProduceRequest(transactional_id, -1, 30_000, [TopicProduceData(TOPIC, partition_data=[data])])
     return b"".join(frame_request(0, VERSION, 1, "bench", write_request(message, VERSION)))
+
+
+def _fetch_request() -> bytes:
+    row = fetch.FetchPartition(0, fetch_offset=0, partition_max_bytes=1)
+    message = fetch.FetchRequest(
+        max_wait_ms=0, min_bytes=1, session_epoch=-1, topics=[fetch.FetchTopic(TOPIC, partitions=[row])]
+    )
+    return b"".join(frame_request(1, FETCH_VERSION, 1, "bench", fetch.write_request(message, FETCH_VERSION)))
+
+
+class AllowAll:
+    """An authorizer that allows everything."""
+
+    revision = 0
+
+    def allows(self, principal: Principal, host: str, operation: Operation, resource: Resource) -> bool:
+        return True
 
 
 class OneConnection:
     """A connection of a real broker, without a socket."""
 
-    def __init__(self, broker: BrokerHere, arriving: bytes | None = None) -> None:
+    def __init__(self, broker: BrokerHere, arriving: bytes | None = None, *, is_authorized: bool = False) -> None:
         """`arriving` are the bytes of one read; by default small produce requests."""
         limits = ConnectionLimits(max_request_bytes=10**8, max_unanswered=1000, max_inflight_bytes=10**9)
-        handle = Dispatcher(broker.node.broker).handle
-        self._connection = KafkaConnection(handle, limits, lambda _: None, _refuse)
+        dispatcher = Dispatcher(broker.node.broker)
+        if is_authorized:
+            dispatcher.authorize_by(ListenerSecurity(authorizer=AllowAll()))
+        self._connection = KafkaConnection(dispatcher.handle, limits, lambda _: None, _refuse)
         self.nowhere = Nowhere()
         self._connection.connection_made(cast(Any, self.nowhere))
         self._arriving = request() * TOGETHER if arriving is None else arriving
 
     def read(self, times: int) -> None:
         """Receive `TOGETHER` requests, so many times."""
-        connection, arriving = self._connection, self._arriving
-        size = len(arriving)
         for _ in range(times):
-            connection.get_buffer(-1)[:size] = arriving
-            connection.buffer_updated(size)
+            self.receive(self._arriving)
+
+    def receive(self, arriving: bytes) -> None:
+        """Receive the bytes of one read."""
+        connection, size = self._connection, len(arriving)
+        connection.get_buffer(-1)[:size] = arriving
+        connection.buffer_updated(size)
+
+
+class OneKind:
+    """One kind of request and its connection."""
+
+    def __init__(self, kind: str, broker: BrokerHere, *, is_authorized: bool) -> None:
+        self._kind = kind
+        self._connection = OneConnection(broker, is_authorized=is_authorized)
+        self._sequence = 0
+        self._answer_bytes = 0
+        """Size of the answers to one read."""
+
+    def make(self, reads: int) -> list[bytes]:
+        """The bytes of so many reads."""
+        if self._kind in ("idempotent", "transactional"):
+            return [b"".join(self._next() for _ in range(TOGETHER)) for _ in range(reads)]
+        return [request(self._kind) * TOGETHER] * reads
+
+    def _next(self) -> bytes:
+        self._sequence += 1
+        return request(self._kind, self._sequence - 1)
+
+    async def begin(self, broker: BrokerHere) -> None:
+        """Write what the first request needs to find, and learn the size of answers."""
+        partition = broker.node.broker.lookup.led(TOPIC, 0)
+        assert isinstance(partition, Partition)
+        partition.log.producers.requires_verification = False
+        is_open = self._kind == "transactional"
+        first = encode_batch(
+            [Record(0, int(time.time() * 1000), None, bytes(100))],
+            producer_id=PRODUCER_ID if is_open else -1,
+            producer_epoch=0 if is_open else -1,
+            base_sequence=0 if is_open else -1,
+            is_transactional=is_open,
+        )
+        written = partition.append_now(first)
+        assert written is not None
+        if written.durable is not None:
+            await written.durable
+        self._sequence = 1 if is_open else 0
+        for arriving in self.make(1):
+            self._connection.receive(arriving)
+        if not self._connection.nowhere.size_bytes:
+            await self._connection.nowhere.answered(1)  # They are on disk together, and answered in one turn.
+        self._answer_bytes = self._connection.nowhere.size_bytes
+
+    async def run(self, reads: list[bytes]) -> None:
+        """Receive all, and wait for the answers."""
+        receive, nowhere = self._connection.receive, self._connection.nowhere
+        expected = nowhere.size_bytes + self._answer_bytes * len(reads)
+        for arriving in reads:
+            receive(arriving)
+            if self._kind == "durable":
+                await nowhere.answered(self._answer_bytes)
+        assert nowhere.size_bytes == expected, "every request was answered as the first"
 
 
 def _refuse(_: KafkaConnection, fault: BaseException) -> None:
     raise fault
 
 
-async def run(*, is_profiled: bool) -> None:
+async def run(kind: str, *, is_profiled: bool, is_authorized: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with BrokerHere(data_dir=folder) as broker:
-            await broker.create_topic(TOPIC, configs=UNFLUSHED)
-            connection = OneConnection(broker)
-            connection.read(READS)
+            await broker.create_topic(TOPIC, configs=FLUSHED if kind == "durable" else UNFLUSHED)
+            one = OneKind(kind, broker, is_authorized=is_authorized)
+            await one.begin(broker)
+            await one.run(one.make(READS))
             if is_profiled:
+                reads = one.make(READS * ROUNDS)
                 with cProfile.Profile() as profile:
-                    connection.read(READS * ROUNDS)
+                    await one.run(reads)
                 pstats.Stats(profile).sort_stats("tottime").print_stats(40)
                 return
             found: list[float] = []
             for _ in range(ROUNDS):
+                reads = one.make(READS)
                 began = time.process_time_ns()
-                connection.read(READS)
+                await one.run(reads)
                 found.append((time.process_time_ns() - began) / (READS * TOGETHER * 1000))
-            print(f"{min(found):.1f} us of CPU time per request at best, {statistics.median(found):.1f} in the middle")
+            print(f"{min(found):.2f} us of CPU time per request at best, {statistics.median(found):.2f} in the middle")
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser("python -m bench.request", description="CPU time of one produce request.")
+    parser = argparse.ArgumentParser("python -m bench.request", description="CPU time of one small request.")
+    kinds = "; ".join(f"{name}: {meaning}" for name, meaning in KINDS.items())
+    parser.add_argument("--kind", choices=KINDS, default="plain", help=kinds)
+    parser.add_argument("--authorized", action="store_true", help="behind an authorizer that allows everything")
     parser.add_argument("--profile", action="store_true", help="where it goes, by function; everything takes longer")
-    asyncio.run(run(is_profiled=parser.parse_args(arguments).profile))
+    given = parser.parse_args(arguments)
+    asyncio.run(run(given.kind, is_profiled=given.profile, is_authorized=given.authorized))
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from qanat.broker.replicas.replica_logs import ReplicaLogs
 from qanat.broker.replicas.replica_selector import ReplicaSelector
 from qanat.broker.replicas.replication_throttles import ReplicationThrottles
 from qanat.broker.replicas.storage_faults import StorageFaults
+from qanat.broker.runtime.ack_timeouts import AckTimeouts
 from qanat.broker.runtime.parked_tasks import ParkedTasks
 from qanat.broker.runtime.peers import Peers
 from qanat.broker.runtime.steady_clock import steady_ms
@@ -77,6 +78,7 @@ class Broker:
         self.counters = BrokerCounters()
         self.parked = ParkedTasks()
         self.park = self.parked.park
+        self.ack_timeouts = AckTimeouts()
         self._assignors = assignors
         draw = random.Random(seed)
         self._make_metadata(
@@ -247,6 +249,7 @@ class Broker:
         if self.is_made("share_partitions"):
             self.share_partitions.close()
         await self.parked.cancel()
+        self.ack_timeouts.close()
         await self.peers.close()
         await self.membership.leave()
         await self.metadata.close()

@@ -1,4 +1,4 @@
-# The C types of door_counters.py, for Cython; nothing here changes what the code means.
+# The C types of listener_counters.py, for Cython; nothing here changes what the code means.
 from qanat.telemetry.histogram cimport Histogram
 
 cdef class ApiCounters:

@@ -1,17 +1,28 @@
-"""The fast path of Produce: which batches take it, and its acknowledgements, many with one timer."""
+"""The fast path of Produce: which batches take it, and refusals as on the ordinary path."""
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections.abc import Callable
 
 import pytest
+from tests.servers.kafka.producer_here import TOPIC, ProducerHere, one_batch, produce_frame
 
-from qanat.api.records.ack_timeouts import STEP_S, AckTimeouts
+from qanat.log.flush_state import FlushJob
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import StorageError
 from qanat.servers.kafka.produce_fast_path import PLAIN_BYTES, is_plain
+from qanat.testing import BrokerHere
 from qanat.wire.kafka.fast_produce import read_fast_produce
 from qanat.wire.kafka.headers import frame_request
-from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData, write_request
+from qanat.wire.kafka.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+    read_response,
+    write_request,
+)
+from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, encode_batch
 
 
@@ -52,45 +63,36 @@ def test_any_other_batch_is_looked_at_by_those_who_admit_it(is_so: Callable[[], 
     assert not is_so()
 
 
-class Answer:
-    def __init__(self) -> None:
-        self.late = asyncio.Event()
-
-    def time_out(self) -> None:
-        self.late.set()
+def fail(job: FlushJob) -> None:
+    raise StorageError("the disk is gone")
 
 
-async def test_only_an_expired_acknowledgement_times_out() -> None:
-    ack_timeouts = AckTimeouts()
-    impatient, patient, answered = Answer(), Answer(), Answer()
-    ack_timeouts.begin(impatient, 0)
-    ack_timeouts.begin(patient, 3600)
-    ack_timeouts.begin(answered, 0)
-    ack_timeouts.end(answered)
-    await asyncio.wait_for(impatient.late.wait(), 30)
-    ack_timeouts.close()
-
-    assert not patient.late.is_set()
-    assert not answered.late.is_set()
+def hang(job: FlushJob) -> None:
+    time.sleep(0.5)
 
 
-async def test_after_an_idle_time_the_next_acknowledgement_times_out() -> None:
-    ack_timeouts = AckTimeouts()
-    gone, next_one = Answer(), Answer()
-    ack_timeouts.begin(gone, 3600)
-    ack_timeouts.end(gone)
-    await asyncio.sleep(3 * STEP_S)
-    ack_timeouts.begin(next_one, 0)
-    await asyncio.wait_for(next_one.late.wait(), 30)
+@pytest.mark.parametrize("version", [7, 8, 9, 12])
+@pytest.mark.parametrize(
+    ("run", "timeout_ms", "code"),
+    [(fail, 30_000, ErrorCode.KAFKA_STORAGE_ERROR), (hang, 0, ErrorCode.REQUEST_TIMED_OUT)],
+    ids=["a disk that fails", "a disk that hangs"],
+)
+async def test_a_batch_that_does_not_become_durable_is_refused_as_on_the_ordinary_path(
+    version: int, run: Callable[[FlushJob], None], timeout_ms: int, code: ErrorCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[bytes] = []
+    for is_fast in (True, False):
+        async with BrokerHere() as broker:
+            await broker.create_topic(TOPIC, configs={"flush.messages": 1})
+            producer = ProducerHere(broker, is_fast=is_fast)
+            with monkeypatch.context() as patch:
+                patch.setattr(FlushJob, "run", run)
+                producer.send(produce_frame(one_batch(), version, timeout_ms=timeout_ms))
+                answers.append(await producer.answer())
+            counters = producer.dispatcher.counters.by_api[ApiKey.PRODUCE]
+            assert (counters.errors, counters.requests, counters.parked) == ({code: 1}, 1, 0)
 
-    assert not gone.late.is_set()
-
-
-async def test_no_acknowledgement_times_out_after_the_end() -> None:
-    ack_timeouts = AckTimeouts()
-    one = Answer()
-    ack_timeouts.begin(one, 0)
-    ack_timeouts.close()
-    await asyncio.sleep(3 * STEP_S)
-
-    assert not one.late.is_set()
+    fast, ordinary = answers
+    assert fast == ordinary
+    part = read_response(memoryview(fast)[9 if version >= 9 else 8 :], version).responses[0].partition_responses[0]
+    assert (part.error_code, part.base_offset) == (code, -1)

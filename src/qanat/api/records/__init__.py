@@ -1,8 +1,8 @@
 """The APIs that write and read records.
 
 - `produce`         Produce; `append` what it shares with HTTP, `transactional_produce` first writes of a transaction,
-                    `ack_timeouts` many acknowledgements with one timer, `refused_batches` batches behind a refused one
-- `fetch`           Fetch; `parked_fetch` a fetch that waits for records
+                    `refused_batches` batches behind a refused one
+- `fetch`           Fetch; `parked_response` the response to a fetch that waits for records
 - `leader_hints`    the current leader, for clients that ask the wrong broker (KIP-951)
 - `list_offsets`, `offset_for_leader_epoch`, `delete_records`, `describe_producers`
 

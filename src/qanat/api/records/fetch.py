@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from qanat.api.records.leader_hints import NOT_LEADER_ERRORS, current_leader
-from qanat.api.records.parked_fetch import ParkedFetch
+from qanat.api.records.parked_response import ParkedResponse
 from qanat.api.request_context import RequestContext
 from qanat.broker.replicas.fetch import FEW_PARTITIONS, Fetch, Found, Wanted, diverges
 from qanat.broker.replicas.fetch_sessions import (
@@ -91,7 +91,7 @@ def handle(request: FetchRequest, context: RequestContext) -> object:
     def respond() -> FetchResponse:
         return _response(context, asked, fetch, session, is_full=is_full)
 
-    parked = ParkedFetch(fetch, request.max_wait_ms / 1000, respond, context.broker)
+    parked = ParkedResponse(fetch, request.max_wait_ms / 1000, respond, context.broker)
     context.caller.cancel_on_disconnect(parked)
     return parked
 

@@ -18,7 +18,7 @@ refused for now gets the same error, not OUT_OF_ORDER_SEQUENCE_NUMBER (`refused_
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 from qanat.api.records.append import ALL, LEADER, NONE, may_append
@@ -26,8 +26,10 @@ from qanat.api.records.leader_hints import add_leader_hints
 from qanat.api.records.transactional_produce import FirstWrites, first_writes, verify_transaction
 from qanat.api.request_context import RequestContext
 from qanat.broker.broker import Broker
+from qanat.broker.replicas.durable_acknowledgement import DurableAcknowledgement
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.replicas.partition_end import Written
+from qanat.log.runtime.sync_future import SyncFuture
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import InvalidRecordError, QanatError, UnsupportedCompressionError
 from qanat.model.ids import TopicId
@@ -63,7 +65,6 @@ _WITH_LOG_START = (
 """Errors that Kafka answers with the log start offset: by it a producer sees whether its records are deleted."""
 
 Part = tuple[Partition, memoryview, PartitionProduceResponse]
-Waiting = dict[asyncio.Future[None], PartitionProduceResponse]
 
 
 class Produce:
@@ -76,7 +77,7 @@ class Produce:
         self._broker = context.broker
         self._caller = context.caller
         self._version = context.version
-        self._waiting: Waiting = {}
+        self._waiting: dict[SyncFuture[None], PartitionProduceResponse] = {}
         self.response = ProduceResponse([])
 
     def parts(self, broker: Broker, topics: list[TopicProduceData]) -> list[Part]:
@@ -181,7 +182,7 @@ class Produce:
 
     def _refuse_append(self, part: Part, fault: QanatError) -> None:
         partition, batch, result = part
-        _refuse(result, fault.code, str(fault))
+        refuse_part(result, fault)
         self._caller.refused_batches.note(partition.at, batch, fault.code)
         if isinstance(fault, InvalidRecordError):
             result.record_errors = [BatchIndexAndErrorMessage(*one) for one in fault.records]
@@ -198,51 +199,20 @@ class Produce:
             return None
         if not self._waiting:
             return self._complete()
-        return _Acknowledgement(self._complete, self._waiting, max(self._request.timeout_ms, 0) / 1000).answered
+        answered: SyncFuture[ProduceResponse] = SyncFuture()
+        DurableAcknowledgement(
+            self._waiting,
+            refuse_part,
+            lambda: answered.settle(self._complete()),
+            self._broker.ack_timeouts,
+            max(self._request.timeout_ms, 0) / 1000,
+        )
+        return answered
 
     def _complete(self) -> ProduceResponse:
         if self._version >= _LEADERS_FROM:
             add_leader_hints(self.response, self._broker)
         return self.response
-
-
-class _Acknowledgement:
-    """A response that waits for durability, at most for the request's timeout."""
-
-    __slots__ = ("_complete", "_timer", "_waiting", "answered")
-
-    def __init__(self, complete: Callable[[], ProduceResponse], waiting: Waiting, timeout_s: float) -> None:
-        loop = asyncio.get_running_loop()
-        self.answered: asyncio.Future[ProduceResponse] = loop.create_future()
-        self._complete = complete
-        self._waiting = waiting
-        self._timer = loop.call_later(timeout_s, self._time_out)
-        for durable in waiting:
-            durable.add_done_callback(self._one_done)
-
-    def _one_done(self, durable: asyncio.Future[None]) -> None:
-        result = self._waiting.pop(durable, None)
-        if result is None:
-            return
-        fault = durable.exception() if not durable.cancelled() else None
-        if isinstance(fault, QanatError):
-            _refuse(result, fault.code, str(fault))
-        elif durable.cancelled() or fault is not None:
-            _refuse(result, ErrorCode.UNKNOWN_SERVER_ERROR, str(fault))
-        if not self._waiting:
-            self._finish()
-
-    def _time_out(self) -> None:
-        """Answer for batches that are not on disk yet; they may still get there."""
-        for result in self._waiting.values():
-            _refuse(result, ErrorCode.REQUEST_TIMED_OUT, "the batch was not on disk in time")
-        self._waiting.clear()
-        self._finish()
-
-    def _finish(self) -> None:
-        self._timer.cancel()
-        if not self.answered.done():
-            self.answered.set_result(self._complete())
 
 
 def authorize(request: ProduceRequest, access: AccessCheck) -> Verdict:
@@ -342,6 +312,11 @@ def _too_few(partition: Partition) -> str:
         f"The size of the current ISR : {partition.in_sync_replicas} is insufficient to satisfy the min.isr "
         f"requirement of {partition.needed_in_sync} for partition {partition.at}"
     )
+
+
+def refuse_part(result: PartitionProduceResponse, fault: QanatError) -> None:
+    """Turn the answer of a partition into a refusal."""
+    _refuse(result, fault.code, str(fault))
 
 
 def _refuse(result: PartitionProduceResponse, code: ErrorCode, message: str) -> None:

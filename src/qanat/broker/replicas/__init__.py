@@ -11,6 +11,7 @@ As the leader:
 
 - `partition`               one partition that we lead: appends, reads, and the clients that wait for either
 - `partition_end`           the produce fast path, and what moves with the end of the log
+- `durable_acknowledgement`  the acknowledgement of appended batches with acks=all
 - `isr_changes`             followers' progress, and changes of the in-sync sets
 
 As a follower:
@@ -22,6 +23,7 @@ As a follower:
 Reads:
 
 - `fetch`                   one fetch of many partitions: read now, or park
+- `parked_fetch`            a fetch that waits for records, of any kind
 - `fetch_sessions`          clients that name only what changed
 - `replica_selector`        the replica that a consumer should fetch from (KIP-392)
 - `follower_fetching`       consumers that fetch from a follower here

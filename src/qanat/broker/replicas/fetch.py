@@ -2,7 +2,7 @@
 
 One response is filled partition by partition, in the order of the request, up to its limit; the first partition with
 records gives at least one batch. A fetch that finds fewer bytes than it wants parks until enough has been written, or
-its time is up; it never polls.
+its time is up (`parked_fetch`).
 
 Consumers read what is committed, from the leader or from a follower (`follower_fetching`). Followers read to the end of
 the log, and the offsets that they fetch from say what they have.
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from qanat.broker.replicas.follower_fetching import Readable
+from qanat.broker.replicas.parked_fetch import Wake, wait_for_records
 from qanat.broker.replicas.replica_selector import NO_REPLICA
 from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.log.leader_epochs import EpochEnd
@@ -94,9 +95,6 @@ class Fetch:
         """Called once, when `found` is the response."""
         self._has_update = False
         """Whether there is something else than records to send at once."""
-        self._woken: Callable[[], None] | None = None
-        """Set while it is parked."""
-        self._needed_bytes = 0
 
     @property
     def is_enough(self) -> bool:
@@ -218,49 +216,27 @@ class Fetch:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max_wait_s
         while not self.is_enough and loop.time() < deadline:
-            woken = asyncio.Event()
             if self._readable() == self._readable_bytes:  # Or more has come since the read, and nothing would wake us.
-                self.park(woken.set)
-                try:
-                    async with asyncio.timeout_at(deadline):
-                        await woken.wait()
-                except TimeoutError:
-                    pass
-                finally:
-                    self.unpark()
+                await wait_for_records(self, deadline - loop.time())
             if self.is_long or not self.try_now():
                 await self.read_in_turns(CooperativeYield())
 
-    def park(self, woken: Callable[[], None]) -> None:
-        """Have `woken` called, once, when enough has been written since the last read for another one."""
-        self._woken = woken
-        self._needed_bytes = self._readable_bytes + self._min_bytes - self.size
-        self._wait_for_more()
-
-    def unpark(self) -> None:
-        """Wait no longer."""
-        if self._woken is not None:
-            self._woken = None
-            for partition in self._partitions:
-                partition.stop_waiting(self._wake)
-
-    def _wait_for_more(self) -> None:
-        wake = self._wake
+    def wait_for_more(self, wake: Wake) -> None:
+        """Have `wake` called when more has been written."""
         for partition in self._partitions:
             partition.wait_for_more(wake, is_follower=self._is_follower)
             if self._is_hurried:
                 partition.wait_for_more(wake)
 
-    def _wake(self) -> None:
-        woken = self._woken
-        if woken is None:
-            return
+    def stop_waiting(self, wake: Wake) -> None:
+        for partition in self._partitions:
+            partition.stop_waiting(wake)
+
+    def is_due(self) -> bool:
+        """Whether enough has been written since the last read for another one."""
         is_over = any(partition.is_retired for partition in self._partitions)
-        if is_over or self._written() >= self._needed_bytes or self._has_moved():
-            self.unpark()
-            woken()
-        else:
-            self._wait_for_more()
+        needed_bytes = self._readable_bytes + self._min_bytes - self.size
+        return is_over or self._written() >= needed_bytes or self._has_moved()
 
     def _has_moved(self) -> bool:
         """Whether a follower that should learn of every high watermark does not know this one."""

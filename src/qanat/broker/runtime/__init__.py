@@ -1,6 +1,7 @@
 """The runtime of the broker: tasks, clock, cooperative yields and links to other brokers.
 
 - `parked_tasks`        responses that wait and other work under way; closing the broker cancels them
+- `ack_timeouts`        timeouts of acknowledgements: one timer for many
 - `detached_work`       work that goes on after its client has gone, or is abandoned
 - `cooperative_yield`   long work of one request, cut into pieces so that others are served meanwhile
 - `steady_clock`        the event loop's clock

@@ -1,7 +1,7 @@
 """Share fetch: records of some partitions for a member, and a wait where there are none.
 
 Partitions are tried in turn until the member has as many records as it wants. A fetch that finds nothing parks until
-records are written, released or redeliverable again, or until its time is up; it never polls.
+records are written, released or redeliverable again, or until its time is up (`replicas.parked_fetch`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from qanat.broker.replicas.parked_fetch import Wake, wait_for_records
 from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.broker.share.share_partition import NOTHING, Acquired, LedSharePartition
 from qanat.groups.share.partition import Take
@@ -63,7 +64,7 @@ class ShareFetch:
             await self._try(is_last=loop.time() >= deadline)
             if self.is_over or loop.time() >= deadline:
                 return
-            await self._park(deadline - loop.time())
+            await wait_for_records(self, deadline - loop.time())
 
     async def _try(self, *, is_last: bool) -> None:
         if self._limits.max_records <= 0:
@@ -109,22 +110,19 @@ class ShareFetch:
             size += reading.read.size
         return size >= self._limits.min_bytes
 
-    async def _park(self, timeout_s: float) -> None:
-        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    # Waiting
 
-        def wake() -> None:
-            if not woken.done():
-                woken.set_result(None)
-
+    def wait_for_more(self, wake: Wake) -> None:
+        """Have `wake` called when records are written, released or redeliverable."""
         for led in self._led:
             led.wait_for_more(wake)
             led.partition.wait_for_more(wake)
-        try:
-            async with asyncio.timeout(timeout_s):
-                await woken
-        except TimeoutError:
-            pass
-        finally:
-            for led in self._led:
-                led.stop_waiting(wake)
-                led.partition.stop_waiting(wake)
+
+    def stop_waiting(self, wake: Wake) -> None:
+        for led in self._led:
+            led.stop_waiting(wake)
+            led.partition.stop_waiting(wake)
+
+    def is_due(self) -> bool:
+        """Whatever comes may be acquired."""
+        return True

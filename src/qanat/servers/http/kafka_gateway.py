@@ -95,6 +95,16 @@ class KafkaGateway:
         """Whether an interceptor stands before the handlers, as with an authorizer."""
         return self._intercepted.interceptor is not None
 
+    def may_append_here(self, caller: HttpCaller, topic: str) -> bool:
+        """Whether a caller's batch may be appended without a Produce request: nothing but an authorizer stands before
+        the handler, and it allows that."""
+        interceptor, security = self._intercepted.interceptor, self._security
+        if interceptor is None:
+            return True
+        if security is None or security.authorizer is None or interceptor != security.handle:
+            return False
+        return may_append(security.access(self.broker, caller, _version(SERVED[ApiKey.PRODUCE])), topic)
+
     def require_write(self, caller: HttpCaller, topics: Iterable[str]) -> None:
         """Raise where a caller may not write to a topic; for writes under the broker's own name."""
         if self._security is None or self._security.authorizer is None:

@@ -23,6 +23,7 @@ from qanat.security.authentication import ANONYMOUS
 from qanat.security.sasl_exchange import SaslExchange
 from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.fast_replies import FastReplies
+from qanat.servers.kafka.topic_permissions import TopicPermissions
 from qanat.wire.kafka.writing import Chunk
 
 Answer = list[Chunk] | None
@@ -98,6 +99,8 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
         self.conversation: SaslExchange | None = None
         """The authentication that the client still owes; None where it is done or not required."""
         self.principal = ANONYMOUS
+        self.topic_permissions: TopicPermissions | None = None
+        """What the principal may do to topics, where an authorizer decides."""
         self.refused_batches = RefusedBatches()
         self.is_closed_by_broker = False
         """Whether the broker closed it, as when it stops."""

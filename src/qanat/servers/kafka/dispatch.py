@@ -1,8 +1,8 @@
 """Dispatch: from a frame to its API, version and handler, and from the response to the answer.
 
 An API or a version that is not served closes the connection, as in Kafka. `ApiVersions` alone is answered in any
-version, so that a newer client learns which versions to use (KIP-511). Every request is counted and timed here
-(`telemetry`).
+version, so that a newer client learns which versions to use (KIP-511). Every request is counted, timed and logged where
+it is slow (`request_accounting`).
 
 A worker decodes a request of very many rows, and encodes the response of a handler that yielded
 (`broker.runtime.cooperative_yield`).
@@ -27,8 +27,9 @@ from qanat.servers.kafka.connection import Answer, DeferredAnswer, KafkaConnecti
 from qanat.servers.kafka.fast_dispatch import FastDispatch
 from qanat.servers.kafka.fetch_fast_path import FetchFastPath
 from qanat.servers.kafka.produce_fast_path import ProduceFastPath
+from qanat.servers.kafka.request_accounting import RequestAccounting
 from qanat.telemetry.events import RateLimitedEvent
-from qanat.telemetry.listener_counters import ApiCounters, ListenerCounters
+from qanat.telemetry.listener_counters import ListenerCounters
 from qanat.wire.kafka.headers import RequestHeader, frame_response, read_request_header
 from qanat.wire.kafka.registry import ApiKey
 
@@ -37,12 +38,12 @@ if TYPE_CHECKING:
 
 
 class PendingRequest(NamedTuple):
-    """A request that is not answered yet, with its counters."""
+    """A request that is not answered yet, with the accounting of its API."""
 
     served: ServedApi
     header: RequestHeader
     connection: KafkaConnection
-    counters: ApiCounters
+    accounting: RequestAccounting
     began: float
     context: RequestContext
 
@@ -55,18 +56,22 @@ class Dispatcher(FastDispatch):
     """Answers the frames of all connections of one listener."""
 
     def __init__(self, broker: Broker) -> None:
-        self._broker = broker
         self.counters = ListenerCounters(SERVED)
-        produce_fast_path = ProduceFastPath(broker, self.counters.by_api[ApiKey.PRODUCE])
-        fetch_fast_path = FetchFastPath(broker, self.counters.by_api[ApiKey.FETCH], self._handle_ordinary)
-        super().__init__(broker.runtime, produce_fast_path, fetch_fast_path)
-        self._log_slow = RateLimitedEvent("slow request")
+        log_slow = RateLimitedEvent("slow request")
+        self._accounting = {
+            key: RequestAccounting(
+                SERVED[key].api.name, counters, broker.current_settings, None if key in _WAITS_BY_DESIGN else log_slow
+            )
+            for key, counters in self.counters.by_api.items()
+        }
+        produce_fast_path = ProduceFastPath(broker, self._accounting[ApiKey.PRODUCE])
+        fetch_fast_path = FetchFastPath(broker, self._accounting[ApiKey.FETCH], self._handle_ordinary)
+        super().__init__(broker, produce_fast_path, fetch_fast_path)
         self.codec_worker = CodecWorker()
 
     def close(self) -> None:
-        """End the worker and the timers; no frame comes after this."""
+        """End the worker; no frame comes after this."""
         self.codec_worker.close()
-        self._produce_fast_path.close()
 
     def _handle_ordinary(self, frame: memoryview, connection: KafkaConnection) -> Answer | Parked | DeferredAnswer:
         """Handle a request that the fast path of Fetch parked and cannot answer."""
@@ -81,65 +86,44 @@ class Dispatcher(FastDispatch):
             raise MalformedMessageError(f"API {header.api_key} is not served")
         if not served.serves(header.api_version):
             return _unsupported(served, header)
-        counters = self.counters.by_api[header.api_key]
-        counters.requests += 1
-        counters.request_bytes += len(frame)
+        accounting = self._accounting[header.api_key]
+        accounting.arrived(len(frame))
         context = RequestContext(self._broker, connection, header)
         codec = served.api.codec
         try:
             request = codec.read_request(frame, header.api_version, header.body_position, ON_LOOP_UNITS)
         except TooManyElementsError:
-            return self._after_reading(frame, PendingRequest(served, header, connection, counters, began, context))
+            return self._after_reading(frame, PendingRequest(served, header, connection, accounting, began, context))
         if self.interceptor is None:
             response = served.handle(request, context)
         else:
             response = self.interceptor(served, request, context)
         if not (isinstance(response, Struct) or response is None):
-            return self._deferred(response, PendingRequest(served, header, connection, counters, began, context))
-        answer = _encoded(response, served, header, counters)
-        elapsed_s = perf_counter() - began
-        counters.loop_s += elapsed_s
-        counters.duration_s.observe(elapsed_s)
-        if elapsed_s * 1000 >= self._broker.settings.slow_request_ms:
-            self._note_slow(PendingRequest(served, header, connection, counters, began, context), elapsed_s)
+            return self._deferred(response, PendingRequest(served, header, connection, accounting, began, context))
+        answer = _encoded(response, served, header, accounting.counters.errors)
+        elapsed_s = accounting.answered_at_once(began, _size_of(answer))
+        if accounting.is_slow(elapsed_s):
+            accounting.log_slow(elapsed_s, header.client_id or "", connection.peer)
         return answer
 
     def _deferred(self, response: Any, pending: PendingRequest) -> Outcome:
         """The outcome of a handler that did not answer at once: parked, or held before the requests behind it."""
         if isinstance(response, SyncFuture):
-            pending.counters.loop_s += perf_counter() - pending.began
-            return _SyncAnswer(self._answer, response, pending)
+            pending.accounting.handled(pending.began)
+            return _SyncAnswer(response, pending)
         if isinstance(response, asyncio.Future):
-            pending.counters.loop_s += perf_counter() - pending.began
+            pending.accounting.handled(pending.began)
             return self._when_done(response, pending)
         assert isinstance(response, Coroutine), f"{pending.served.api.name} is not answered by {response!r}"
         return self._after(response, pending)
 
-    def _answer(self, response: Any, pending: PendingRequest) -> Answer:
-        """Encode the response to a request that had to wait."""
-        answer = _encoded(response, pending.served, pending.header, pending.counters)
-        self._note_answered(pending)
-        return answer
-
-    def _note_answered(self, pending: PendingRequest) -> None:
-        elapsed_s = perf_counter() - pending.began
-        pending.counters.duration_s.observe(elapsed_s)
-        if elapsed_s * 1000 >= self._broker.settings.slow_request_ms:
-            self._note_slow(pending, elapsed_s)
-
-    def _note_slow(self, pending: PendingRequest, elapsed_s: float) -> None:
-        if pending.served.key not in _WAITS_BY_DESIGN:
-            client, peer = pending.header.client_id or "", pending.connection.peer
-            took_ms = round(elapsed_s * 1000)
-            self._log_slow(api=pending.served.api.name, took_ms=took_ms, client=client, peer=peer)
-
     def _when_done(self, response: asyncio.Future[Any], pending: PendingRequest) -> Parked:
         """A future of the answer from a future of the response."""
         answer: Parked = asyncio.get_running_loop().create_future()
-        pending.counters.parked += 1
+        pending.accounting.parked()
 
         def pass_on(done: asyncio.Future[Any]) -> None:
-            pending.counters.parked -= 1
+            pending.accounting.unparked()
             if answer.done():
                 return
             if done.cancelled():
@@ -150,7 +134,7 @@ class Dispatcher(FastDispatch):
                 written = self._broker.park(self._answer_in_worker(done.result(), pending))
                 written.add_done_callback(lambda task: _copy_outcome(task, answer))
             else:
-                answer.set_result(self._answer(done.result(), pending))
+                answer.set_result(_answer(done.result(), pending))
 
         response.add_done_callback(pass_on)
         return answer
@@ -172,38 +156,34 @@ class Dispatcher(FastDispatch):
     async def _answer_in_worker(self, response: Any, pending: PendingRequest) -> Answer:
         """`_answer` for a long response: a worker encodes it."""
         if response is None:
-            return self._answer(None, pending)
+            return _answer(None, pending)
         answer, errors = await self.codec_worker.write(response, pending.served, pending.header)
-        counters = pending.counters
+        counted = pending.accounting.counters.errors
         for code, count in errors.items():
-            counters.errors[code] = counters.errors.get(code, 0) + count
-        counters.response_bytes += sum(map(len, answer))
-        self._note_answered(pending)
+            counted[code] = counted.get(code, 0) + count
+        _note_answered(answer, pending)
         return answer
 
     async def _after(self, response: Coroutine[Any, Any, Any], pending: PendingRequest) -> Answer | Parked:
         """Await a response while the requests behind it wait; its result may still be parked."""
-        pending.counters.parked += 1
+        pending.accounting.parked()
         try:
             result = await response
         finally:
-            pending.counters.parked -= 1
+            pending.accounting.unparked()
         if isinstance(result, asyncio.Future):
             return self._when_done(result, pending)
         if pending.context.is_long:
             return await self._answer_in_worker(result, pending)
-        return self._answer(result, pending)
+        return _answer(result, pending)
 
 
 class _SyncAnswer(DeferredAnswer):
     """The answer to a `SyncFuture`: sent in the turn of the loop in which the response is there."""
 
-    __slots__ = ("_answer", "_pending", "_response", "_send")
+    __slots__ = ("_pending", "_response", "_send")
 
-    def __init__(
-        self, answer: Callable[[Any, PendingRequest], Answer], response: SyncFuture[Any], pending: PendingRequest
-    ) -> None:
-        self._answer = answer
+    def __init__(self, response: SyncFuture[Any], pending: PendingRequest) -> None:
         self._pending = pending
         self._response: SyncFuture[Any] | None = response
 
@@ -211,18 +191,18 @@ class _SyncAnswer(DeferredAnswer):
         response, self._response = self._response, None
         assert response is not None, "then is called once"
         self._send = send
-        self._pending.counters.parked += 1
+        self._pending.accounting.parked()
         response.sync_callback = self._done
 
     def _done(self, response: SyncFuture[Any]) -> None:
         pending = self._pending
-        pending.counters.parked -= 1
+        pending.accounting.unparked()
         if response.cancelled():
             return  # The client disconnected, or the broker stops.
         fault = response.exception()
         if fault is None:
             try:
-                self._send(self._answer(response.result(), pending))
+                self._send(_answer(response.result(), pending))
                 return
             except Exception as bug:  # noqa: BLE001 - a bug ends this connection, not the broker
                 fault = bug
@@ -240,14 +220,33 @@ def _copy_outcome(done: asyncio.Future[Answer], answer: Parked) -> None:
         answer.set_result(done.result())
 
 
-def _encoded(response: Any, served: ServedApi, header: RequestHeader, counters: ApiCounters) -> Answer:
+def _answer(response: Any, pending: PendingRequest) -> Answer:
+    """Encode the response to a request that had to wait."""
+    answer = _encoded(response, pending.served, pending.header, pending.accounting.counters.errors)
+    _note_answered(answer, pending)
+    return answer
+
+
+def _note_answered(answer: Answer, pending: PendingRequest) -> None:
+    accounting = pending.accounting
+    elapsed_s = accounting.answered(pending.began, _size_of(answer))
+    if accounting.is_slow(elapsed_s):
+        accounting.log_slow(elapsed_s, pending.header.client_id or "", pending.connection.peer)
+
+
+def _encoded(response: Any, served: ServedApi, header: RequestHeader, errors: dict[int, int]) -> Answer:
+    """Encode a response, and count the errors that it carries."""
     if response is None:
         return None
-    served.count_errors(response, counters.errors)
+    served.count_errors(response, errors)
     body = served.api.codec.write_response(response, header.api_version)
-    answer = frame_response(header.api_key, header.api_version, header.correlation_id, body)
-    counters.response_bytes += len(answer[0]) if len(answer) == 1 else sum(map(len, answer))
-    return answer
+    return frame_response(header.api_key, header.api_version, header.correlation_id, body)
+
+
+def _size_of(answer: Answer) -> int:
+    if answer is None:
+        return 0
+    return len(answer[0]) if len(answer) == 1 else sum(map(len, answer))
 
 
 def _unsupported(served: ServedApi, header: RequestHeader) -> Answer:

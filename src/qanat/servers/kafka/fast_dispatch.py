@@ -11,23 +11,34 @@ from typing import TYPE_CHECKING
 
 from qanat.servers.kafka import unauthenticated
 from qanat.servers.kafka.produce_fast_path import ORDINARY_PATH, ProduceFastPath
+from qanat.servers.kafka.topic_permissions import TopicPermissions
 
 if TYPE_CHECKING:
     from qanat.api.interceptor import Interceptor
-    from qanat.log.runtime.log_runtime import LogRuntime
+    from qanat.broker.broker import Broker
     from qanat.servers.kafka.connection import KafkaConnection, Outcome
     from qanat.servers.kafka.fetch_fast_path import FetchFastPath
+    from qanat.servers.listener_security import ListenerSecurity
 
 
 class FastDispatch:
     """Tries the fast paths first."""
 
-    def __init__(self, runtime: LogRuntime, produce_fast_path: ProduceFastPath, fetch_fast_path: FetchFastPath) -> None:
-        self._runtime = runtime
+    def __init__(self, broker: Broker, produce_fast_path: ProduceFastPath, fetch_fast_path: FetchFastPath) -> None:
+        self._broker = broker
+        self._runtime = broker.runtime
         self._produce_fast_path = produce_fast_path
         self._fetch_fast_path = fetch_fast_path
         self.interceptor: Interceptor | None = None
-        """Set where an authorizer decides (`listener_security`), and by tests that plan faults (`qanat.testing`)."""
+        """Set where an authorizer decides (`authorize_by`), and by tests that plan faults (`qanat.testing`)."""
+        self._security: ListenerSecurity | None = None
+        self._authorized: Interceptor | None = None
+        """The interceptor that does nothing but authorize: the fast paths ask for the same permissions."""
+
+    def authorize_by(self, security: ListenerSecurity) -> None:
+        """Let an authorizer decide about every request."""
+        self._security = security
+        self.interceptor = self._authorized = security.handle
 
     def handle(self, frame: memoryview, connection: KafkaConnection) -> Outcome:
         """The answer to a frame, at once or later."""
@@ -35,13 +46,22 @@ class FastDispatch:
         self._runtime.requests_handled += 1
         if connection.conversation is not None and (answer := unauthenticated.admit(frame, connection)) is not None:
             return answer
-        if self.interceptor is None:
-            produced = self._produce_fast_path.try_handle(frame, connection.refused_batches, began)
+        if self.interceptor is None or self.interceptor is self._authorized:
+            permissions = None if self.interceptor is None else self._permissions_of(connection)
+            produced = self._produce_fast_path.try_handle(frame, connection, permissions, began)
             if produced is not ORDINARY_PATH:
                 return produced
-            if (outcome := self._fetch_fast_path.try_handle(frame, connection, began)) is not None:
+            if (outcome := self._fetch_fast_path.try_handle(frame, connection, permissions, began)) is not None:
                 return outcome
         return self._handle(frame, connection, began)
+
+    def _permissions_of(self, connection: KafkaConnection) -> TopicPermissions:
+        found = connection.topic_permissions
+        if found is None or found.principal is not connection.principal:
+            assert self._security is not None, "an authorizer decides"
+            found = TopicPermissions(self._security, self._broker, connection)
+            connection.topic_permissions = found
+        return found
 
     def _handle(self, frame: memoryview, connection: KafkaConnection, began: float) -> Outcome:
         raise NotImplementedError

@@ -8,16 +8,16 @@ transactions, or that is refused, takes the ordinary path from the start: readin
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from qanat.broker.broker import Broker
+from qanat.broker.replicas.parked_fetch import ParkedFetch, Wake
 from qanat.broker.replicas.partition import Partition
 from qanat.model.errors import QanatError
 from qanat.servers.kafka.connection import Answer, DeferredAnswer, KafkaConnection, Outcome, Parked
-from qanat.telemetry.listener_counters import ApiCounters
+from qanat.servers.kafka.request_accounting import RequestAccounting
+from qanat.servers.kafka.topic_permissions import TopicPermissions
 from qanat.wire.kafka.fast_fetch import FastFetch, read_fast_fetch, write_fast_fetch_head
 
 if TYPE_CHECKING:
@@ -29,28 +29,33 @@ Handle = Callable[[memoryview, KafkaConnection], Answer | Parked | DeferredAnswe
 class FetchFastPath:
     """Answers single-partition fetches of all connections of one listener."""
 
-    def __init__(self, broker: Broker, counters: ApiCounters, handle: Handle) -> None:
+    def __init__(self, broker: Broker, accounting: RequestAccounting, handle: Handle) -> None:
         """`handle` is the ordinary path."""
         self._writable = broker.local_replicas.writable
         self._settings = broker.settings
-        self.counters = counters
+        self.accounting = accounting
         self.handle = handle
 
-    def try_handle(self, frame: memoryview, connection: KafkaConnection, began: float) -> Outcome:
-        """The answer to a fetch, at once or when there is enough; None for the ordinary path."""
+    def try_handle(
+        self, frame: memoryview, connection: KafkaConnection, permissions: TopicPermissions | None, began: float
+    ) -> Outcome:
+        """The answer to a fetch, at once or when there is enough; None for the ordinary path.
+
+        `permissions` is None where no authorizer decides.
+        """
         request = read_fast_fetch(frame)
         if request is None:
             return None
         partition = self._writable.get((request.topic, request.partition))
-        if partition is None:
+        if partition is None or (permissions is not None and not permissions.may_read(request.topic)):
             return None
         answer, size = self.read(request, partition)
         if answer is not None and size < request.min_bytes and request.max_wait_ms > 0:
-            self.counters.loop_s += perf_counter() - began
+            self.accounting.handled(began)
             return _ParkedAnswer(self, frame, request, partition, connection, size, began)
         if answer is not None:
-            self.counters.loop_s += perf_counter() - began
-            self.count(len(frame), answer, began)
+            self.accounting.arrived(len(frame))
+            self.accounting.answered_at_once(began, len(answer[0]) + size)
         return answer
 
     def read(self, request: FastFetch, partition: Partition) -> tuple[list[Chunk] | None, int]:
@@ -72,14 +77,6 @@ class FetchFastPath:
         size = sum(map(len, views))
         return [write_fast_fetch_head(request, high, stable, log.log_start_offset, size), *views], size
 
-    def count(self, frame_bytes: int, answer: list[Chunk], began: float) -> None:
-        """Count an answered request."""
-        counters = self.counters
-        counters.requests += 1
-        counters.request_bytes += frame_bytes
-        counters.response_bytes += sum(map(len, answer))
-        counters.duration_s.observe(perf_counter() - began)
-
 
 class _ParkedAnswer(DeferredAnswer):
     """A fetch that found too little: it reads again when enough is written, or when its time is up."""
@@ -89,12 +86,11 @@ class _ParkedAnswer(DeferredAnswer):
         "_connection",
         "_fetches",
         "_frame",
-        "_loop",
         "_needed_bytes",
+        "_parked",
         "_partition",
         "_request",
         "_send",
-        "_timer",
     )
 
     def __init__(
@@ -114,49 +110,43 @@ class _ParkedAnswer(DeferredAnswer):
         self._connection = connection
         self._needed_bytes = partition.readable_bytes + request.min_bytes - size
         self._began = began
-        self._send: Callable[[Answer | Parked | DeferredAnswer], None] | None = None
 
     def then(self, send: Callable[[Answer | Parked | DeferredAnswer], None]) -> None:
         self._send = send
-        self._fetches.counters.parked += 1
-        self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(self._request.max_wait_ms / 1000, self._retry, True)
+        self._fetches.accounting.parked()
         self._connection.add_cancellable(self)
-        self._partition.wait_for_more(self._wake)
+        self._parked = ParkedFetch(self, self._request.max_wait_ms / 1000, self._retry)
 
     def cancel(self) -> None:
         """End with the client's connection."""
         self._stop()
 
-    def _wake(self) -> None:
-        partition = self._partition
-        if partition.is_retired or partition.written_bytes >= self._needed_bytes:
-            # The append goes on first; whatever else is appended in this turn is read with it.
-            self._loop.call_soon(self._retry, False)
-        else:
-            partition.wait_for_more(self._wake)
+    def wait_for_more(self, wake: Wake) -> None:
+        self._partition.wait_for_more(wake)
+
+    def stop_waiting(self, wake: Wake) -> None:
+        self._partition.stop_waiting(wake)
+
+    def is_due(self) -> bool:
+        return self._partition.is_retired or self._partition.written_bytes >= self._needed_bytes
 
     def _retry(self, is_late: bool) -> None:
-        if self._send is None:
-            return
         try:
             answer, size = self._fetches.read(self._request, self._partition)
             if answer is None:
-                self._stop()(self._fetches.handle(self._frame, self._connection))
+                self._stop()
+                self._send(self._fetches.handle(self._frame, self._connection))
             elif size >= self._request.min_bytes or is_late:
-                self._fetches.count(len(self._frame), answer, self._began)
-                self._stop()(answer)
+                self._stop()
+                self._fetches.accounting.arrived(len(self._frame))
+                self._fetches.accounting.answered(self._began, len(answer[0]) + size)
+                self._send(answer)
             else:
                 self._needed_bytes = self._partition.readable_bytes + self._request.min_bytes - size
-                self._partition.wait_for_more(self._wake)
         except Exception as bug:  # noqa: BLE001 - a bug ends this connection, not the broker
             self._connection.cut_off(bug)
 
-    def _stop(self) -> Callable[[Answer | Parked | DeferredAnswer], None]:
-        send, self._send = self._send, None
-        assert send is not None, "stopped once"
-        self._timer.cancel()
-        self._partition.stop_waiting(self._wake)
+    def _stop(self) -> None:
+        self._parked.stop()
         self._connection.remove_cancellable(self)
-        self._fetches.counters.parked -= 1
-        return send
+        self._fetches.accounting.unparked()

@@ -40,7 +40,7 @@ class KafkaListener:
         self.counters = self.dispatcher.counters
         self._security = security
         if security is not None and security.authorizer is not None:
-            self.dispatcher.interceptor = security.handle
+            self.dispatcher.authorize_by(security)
         self._on_fault = on_fault
         self._log_refused = RateLimitedEvent("connection refused: too many")
         self._limits = ConnectionLimits(

@@ -1,16 +1,17 @@
 # The C types of produce_fast_path.py, for Cython; nothing here changes what the code means.
 cimport cython
 from qanat.broker.replicas.partition_end cimport PartitionEnd
-from qanat.telemetry.listener_counters cimport ApiCounters
+from qanat.servers.kafka.request_accounting cimport RequestAccounting
+from qanat.servers.kafka.topic_permissions cimport TopicPermissions
 from qanat.wire.kafka.fast_produce cimport FastProduce, read_fast_produce
 
 cdef int ALL, NONE
 
 cdef class ProduceFastPath:
-    cdef object _broker, _ack_timeouts
+    cdef public object broker, ack_timeouts
+    cdef public RequestAccounting accounting
     cdef dict _writable
-    cdef ApiCounters _counters
-    @cython.locals(request=FastProduce, partition=PartitionEnd, counters=ApiCounters, acks=int, elapsed_s=double)
-    cpdef try_handle(self, frame, refused_batches, double began)
+    @cython.locals(request=FastProduce, partition=PartitionEnd, accounting=RequestAccounting, acks=int, elapsed_s=double)
+    cpdef try_handle(self, frame, connection, TopicPermissions permissions, double began)
 
 cpdef bint is_plain(FastProduce request, batch) except -1

@@ -4,29 +4,27 @@
 It answers as `api.records.produce` does and makes nothing that this request does not need. A request that is not of
 this form (`wire.kafka.fast_produce`), that must wait for the disk before it is appended, or that is refused, takes the
 ordinary path from the start: a refusal changes nothing, so the ordinary path refuses it again, with its message.
+Where an authorizer decides, it decides here as well (`topic_permissions`).
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from enum import Enum
-from time import perf_counter
-from typing import Final, NamedTuple
+from typing import Final
 
-from qanat.api.records.ack_timeouts import AckTimeouts
 from qanat.api.records.leader_hints import add_leader_hints
-from qanat.api.records.refused_batches import RefusedBatches
 from qanat.broker.broker import Broker
+from qanat.broker.replicas.durable_acknowledgement import DurableAcknowledgement
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.replicas.partition_end import Written
-from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
-from qanat.servers.kafka.connection import Answer, DeferredAnswer, Outcome
-from qanat.telemetry.listener_counters import ApiCounters
+from qanat.servers.kafka.connection import Answer, DeferredAnswer, KafkaConnection, Outcome
+from qanat.servers.kafka.request_accounting import RequestAccounting
+from qanat.servers.kafka.topic_permissions import TopicPermissions
 from qanat.wire.batch_header import CRC_FROM
 from qanat.wire.crc import crc32c
-from qanat.wire.kafka.fast_produce import FastProduce, read_fast_produce, write_fast_produce
+from qanat.wire.kafka.fast_produce import CLIENT_ID_AT, FastProduce, read_fast_produce, write_fast_produce
 from qanat.wire.kafka.headers import frame_response
 from qanat.wire.kafka.messages.produce import (
     PartitionProduceResponse,
@@ -50,37 +48,33 @@ class OrdinaryPath(Enum):
 ORDINARY_PATH: Final = OrdinaryPath.ORDINARY_PATH
 
 
-class AppendedRequest(NamedTuple):
-    """A request whose batch is in the log and not yet durable."""
-
-    request: FastProduce
-    partition: Partition
-    written: Written
-
-
 class ProduceFastPath:
     """Handles single-batch requests of all connections of one listener."""
 
-    def __init__(self, broker: Broker, counters: ApiCounters) -> None:
-        self._broker = broker
+    def __init__(self, broker: Broker, accounting: RequestAccounting) -> None:
+        self.broker = broker
+        self.accounting = accounting
+        self.ack_timeouts = broker.ack_timeouts
         self._writable = broker.local_replicas.writable
-        self._counters = counters
-        self._ack_timeouts = AckTimeouts()
 
-    def close(self) -> None:
-        self._ack_timeouts.close()
+    def try_handle(
+        self, frame: memoryview, connection: KafkaConnection, permissions: TopicPermissions | None, began: float
+    ) -> Outcome | OrdinaryPath:
+        """Append the batch of a request; its answer, at once or when the batch is durable.
 
-    def try_handle(self, frame: memoryview, refused_batches: RefusedBatches, began: float) -> Outcome | OrdinaryPath:
-        """Append the batch of a request; its answer, at once or when the batch is durable."""
+        `permissions` is None where no authorizer decides.
+        """
         request = read_fast_produce(frame)
         if request is None:
             return ORDINARY_PATH
         at = (request.name.decode(), request.index)
         partition = self._writable.get(at)
         acks = request.acks
-        if refused_batches and at in refused_batches:
+        if (refused_batches := connection.refused_batches) and at in refused_batches:
             return ORDINARY_PATH
         if partition is None or (acks == ALL and partition.leader is not None and partition.lacks_replicas):
+            return ORDINARY_PATH
+        if permissions is not None and not permissions.may_write(request.name):
             return ORDINARY_PATH
         batch = frame[request.start : request.end]
         try:
@@ -92,28 +86,24 @@ class ProduceFastPath:
             return ORDINARY_PATH
         if written is None:
             return ORDINARY_PATH
-        counters = self._counters
-        counters.requests += 1
-        counters.request_bytes += len(frame)
-        outcome: Outcome
-        if acks == NONE:
-            outcome = None
-        elif acks == ALL and written.durable is not None:
-            counters.parked += 1
-            counters.loop_s += perf_counter() - began
-            return _DurableAnswer(
-                AppendedRequest(request, partition, written), counters, began, self._ack_timeouts, self._broker
-            )
-        else:
+        accounting = self.accounting
+        accounting.arrived(len(frame))
+        if acks == ALL and written.durable is not None:
+            accounting.handled(began)
+            accounting.parked()
+            # Not the frame: its buffer receives the next requests.
+            client_id = bytes(frame[CLIENT_ID_AT : request.client_id_end])
+            return _DurableAnswer(self, request, partition, written, client_id, connection, began)
+        answer = b""
+        if acks != NONE:
             answer = write_fast_produce(
                 request, written.base_offset, written.append_time_ms, partition.log.log_start_offset
             )
-            counters.response_bytes += len(answer)
-            outcome = [answer]
-        elapsed_s = perf_counter() - began
-        counters.loop_s += elapsed_s
-        counters.duration_s.observe(elapsed_s)
-        return outcome
+        elapsed_s = accounting.answered_at_once(began, len(answer))
+        if accounting.is_slow(elapsed_s):
+            client_id = bytes(frame[CLIENT_ID_AT : request.client_id_end])
+            accounting.log_slow(elapsed_s, client_id.decode(), connection.peer)
+        return None if acks == NONE else [answer]
 
 
 def is_plain(request: FastProduce, batch: memoryview) -> bool:
@@ -127,67 +117,71 @@ def is_plain(request: FastProduce, batch: memoryview) -> bool:
 
 
 class _DurableAnswer(DeferredAnswer):
-    """An answer that waits for durability, at most for the request's timeout."""
+    """The answer to a request whose batch is in the log and not yet durable."""
 
-    __slots__ = ("_ack_timeouts", "_appended", "_began", "_broker", "_counters", "_send")
+    __slots__ = (
+        "_began",
+        "_client_id",
+        "_connection",
+        "_fault",
+        "_partition",
+        "_paths",
+        "_request",
+        "_send",
+        "_written",
+    )
 
     def __init__(
-        self, appended: AppendedRequest, counters: ApiCounters, began: float, ack_timeouts: AckTimeouts, broker: Broker
+        self,
+        paths: ProduceFastPath,
+        request: FastProduce,
+        partition: Partition,
+        written: Written,
+        client_id: bytes,
+        connection: KafkaConnection,
+        began: float,
     ) -> None:
-        self._broker = broker
-        self._appended = appended
-        self._counters = counters
+        self._paths = paths
+        self._request = request
+        self._partition = partition
+        self._written = written
+        self._client_id = client_id
+        self._connection = connection
         self._began = began
-        self._ack_timeouts = ack_timeouts
+        self._fault: QanatError | None = None
 
     def then(self, send: Callable[[Answer], None]) -> None:
-        self._send: Callable[[Answer], None] | None = send
-        self._ack_timeouts.begin(self, max(self._appended.request.timeout_ms, 0) / 1000)
-        durable = self._appended.written.durable
-        assert durable is not None
-        durable.sync_callback = self._done
+        self._send = send
+        durable = self._written.durable
+        assert durable is not None, "the answer waits"
+        timeout_s = max(self._request.timeout_ms, 0) / 1000
+        DurableAcknowledgement({durable: None}, self._refuse, self._complete, self._paths.ack_timeouts, timeout_s)
 
-    def _done(self, durable: asyncio.Future[None]) -> None:
-        if durable.cancelled():
-            self._refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker is stopping")
-        elif (fault := durable.exception()) is None:
-            request, partition, written = self._appended
-            start = partition.log.log_start_offset
-            self._answer(write_fast_produce(request, written.base_offset, written.append_time_ms, start))
-        elif isinstance(fault, QanatError):
-            self._refuse(fault.code, str(fault))
+    def _refuse(self, _: None, fault: QanatError) -> None:
+        self._fault = fault
+
+    def _complete(self) -> None:
+        if self._fault is None:
+            start = self._partition.log.log_start_offset
+            answer = write_fast_produce(self._request, self._written.base_offset, self._written.append_time_ms, start)
         else:
-            self._refuse(ErrorCode.UNKNOWN_SERVER_ERROR, str(fault))
+            answer = self._refusal(self._fault)
+        accounting = self._paths.accounting
+        accounting.unparked()
+        elapsed_s = accounting.answered(self._began, len(answer))
+        if accounting.is_slow(elapsed_s):
+            accounting.log_slow(elapsed_s, self._client_id.decode(), self._connection.peer)
+        self._send([answer])
 
-    def time_out(self) -> None:
-        self._refuse(ErrorCode.REQUEST_TIMED_OUT, "the batch was not on disk in time")
+    def _refusal(self, fault: QanatError) -> bytes:
+        from qanat.api.records.produce import refuse_part  # Handlers are imported when they are first needed.
 
-    def _refuse(self, code: ErrorCode, message: str) -> None:
-        if self._send is None:
-            return
-        request, partition, written = self._appended
-        self._counters.errors[code] = self._counters.errors.get(code, 0) + 1
-        part = PartitionProduceResponse(
-            request.index,
-            code,
-            written.base_offset,
-            written.append_time_ms,
-            partition.log.log_start_offset,
-            error_message=message,
-        )
+        request = self._request
+        errors = self._paths.accounting.counters.errors
+        errors[fault.code] = errors.get(fault.code, 0) + 1
+        part = PartitionProduceResponse(request.index)
+        refuse_part(part, fault)
         response = ProduceResponse([TopicProduceResponse(request.name.decode(), partition_responses=[part])])
-        add_leader_hints(response, self._broker)
+        add_leader_hints(response, self._paths.broker)
         body = write_response(response, request.version)
-        chunks = frame_response(ApiKey.PRODUCE, request.version, request.correlation_id, body)
-        self._answer(b"".join(chunks))
-
-    def _answer(self, answer: bytes) -> None:
-        send, self._send = self._send, None
-        if send is None:
-            return
-        self._ack_timeouts.end(self)
-        counters = self._counters
-        counters.parked -= 1
-        counters.response_bytes += len(answer)
-        counters.duration_s.observe(perf_counter() - self._began)
-        send([answer])
+        return b"".join(frame_response(ApiKey.PRODUCE, request.version, request.correlation_id, body))

@@ -12,7 +12,7 @@ cdef class FastProduce:
     cdef readonly int32_t version, correlation_id, acks, timeout_ms, index, record_count
     cdef readonly uint32_t crc
     cdef readonly int64_t max_timestamp
-    cdef readonly Py_ssize_t start, end
+    cdef readonly Py_ssize_t start, end, client_id_end
     cdef readonly bytes name
 
 @cython.locals(value=int)

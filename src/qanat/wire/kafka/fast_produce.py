@@ -24,6 +24,7 @@ LAST_VERSION = 12
 ZSTD_FROM = 7
 START_FROM = 5
 ERRORS_FROM = 8
+CLIENT_ID_AT = 10
 SMALLEST_BATCH = 61
 LENGTH_AT = 8
 BYTES_BEFORE_LENGTH = 12
@@ -41,7 +42,7 @@ def is_compiled() -> bool:
 
 
 class FastProduce:
-    """The fields of such a request; the batch is `frame[start:end]`.
+    """The fields of such a request; the batch is `frame[start:end]`, the client id ends at `client_id_end`.
 
     `record_count` is more than 0 where the batch is plain: its header is sound, the checksum not yet verified, and it
     has no producer id. Then `crc` and `max_timestamp` are set as well.
@@ -49,6 +50,7 @@ class FastProduce:
 
     __slots__ = (
         "acks",
+        "client_id_end",
         "correlation_id",
         "crc",
         "end",
@@ -64,6 +66,7 @@ class FastProduce:
     def __init__(self) -> None:
         self.version = 0
         self.correlation_id = 0
+        self.client_id_end = 0
         self.acks = 0
         self.timeout_ms = 0
         self.index = 0
@@ -123,6 +126,7 @@ def _read(data: Buffer, size: int) -> FastProduce | None:
     request = FastProduce()
     request.version = version
     request.correlation_id = int32_at(data, 4)
+    request.client_id_end = position
     if version >= FLEXIBLE_FROM:
         return _flexible(data, position, size, request)
     return _plain(data, position, size, request)

@@ -78,7 +78,7 @@ class ColumnarWriter:
         self._partitions = partitions
         self._acks = acks
         self._now = now_ms()
-        self._unacknowledged: list[tuple[Written, list[int]]] = []
+        self._unacknowledged: list[tuple[list[int], Written]] = []
         """Appended batches, and the places of their records in the answer."""
         self.results: list[ProducedOrNot] = []
         self.failed = 0
@@ -114,7 +114,7 @@ class ColumnarWriter:
         return targets.tolist()
 
     async def _write_rows(self, number: int, columns: Columns, start: int, end: int, places: list[int]) -> None:
-        partition = self._router.find_led(self._topic, number, self._acks, is_bulk=True)
+        partition = self._router.find_led(self._caller, self._topic, number, self._acks, is_bulk=True)
         done = 0
         for batch, count in encode_columns(columns, batch_bytes=512 * 1024, first_row=start, end_row=end):
             chosen = places[done : done + count]
@@ -124,7 +124,7 @@ class ColumnarWriter:
             else:
                 self._set_offsets(written.base_offset, chosen)
                 if written.durable is not None and self._acks == ALL:
-                    self._unacknowledged.append((written, chosen))
+                    self._unacknowledged.append((chosen, written))
             done += count
 
     def _set_offsets(self, base_offset: int, places: list[int]) -> None:
@@ -150,14 +150,10 @@ class ColumnarWriter:
 
     async def finish(self) -> None:
         """Wait until everything is durable."""
-        for written, places in self._unacknowledged:
-            durable = written.durable
-            assert durable is not None
-            if not durable.done():
-                await asyncio.wait([durable])
-            if (fault := durable.exception()) is not None:
-                for place in places:
-                    self._fail(place, Problem(503, f"topic {self._topic}: {fault}; {NOT_KNOWN}"))
+        await self._router.acknowledged(
+            self._unacknowledged,
+            lambda place, fault: self._fail(place, Problem(503, f"topic {self._topic}: {fault}; {NOT_KNOWN}")),
+        )
         if self._acks == NONE:
             for result in self.results:
                 result.offset = None

@@ -1,7 +1,7 @@
 """The fast path of `POST /produce`: one record as JSON for a partition that this broker leads, as most requests are.
 
 It answers as the ordinary path does (`application`, `produce`) and makes nothing that this request does not need. A
-request that is not of this form (headers with a meaning, a query, an authorizer, another body), or that is refused,
+request that is not of this form (headers with a meaning, a query, a password, another body), or that is refused,
 takes the ordinary path from the start, with the body that was read.
 """
 
@@ -33,12 +33,7 @@ _SMALL = 64 * 1024
 
 def may_take_fast_path(context: HttpContext, scope: Scope) -> bool:
     """Whether a request may take the fast path, by all but its body."""
-    if (
-        scope["method"] != "POST"
-        or scope["query_string"]
-        or context.mechanisms is not None
-        or context.gateway.is_authorized
-    ):
+    if scope["method"] != "POST" or scope["query_string"] or context.mechanisms is not None:
         return False
     is_json = False
     for name, value in scope["headers"]:
@@ -65,10 +60,11 @@ async def produce_fast(context: HttpContext, scope: Scope, receive: Receive) -> 
         context.router.choose_partition(ready, len(topic.partitions))
     except (msgspec.DecodeError, RecursionError, Problem):
         return _replay(message, receive)
-    partition = context.router.find_led(ready.topic, ready.partition, ALL)
+    caller = HttpCaller(scope["client"])
+    partition = context.router.find_led(caller, ready.topic, ready.partition, ALL)
     if partition is None:
         return _replay(message, receive)
-    offset = await context.router.append_one(HttpCaller(scope["client"]), partition, ready, ALL)
+    offset = await context.router.append_one(caller, partition, ready, ALL)
     counters = context.counters
     counters.answered["produce", 200] = counters.answered.get(("produce", 200), 0) + 1
     write_whole(scope["cycle"], 200, _HEADERS, b'{"partition":%d,"offset":%d}' % (ready.partition, offset))

@@ -11,15 +11,16 @@ Rule 2: every record has its own result: an offset, or a problem.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from qanat.api.records.append import ALL, LEADER, NONE, append, find_writable
+from qanat.broker.replicas.durable_acknowledgement import DurableAcknowledgement, acknowledged
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.replicas.partition_end import Written
+from qanat.broker.runtime.ack_timeouts import AckTimeouts
 from qanat.broker.runtime.cooperative_yield import FEW_ROWS
 from qanat.connection.deadline import Deadline
-from qanat.connection.faults import OutOfTimeError
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
@@ -53,10 +54,11 @@ Waiting = tuple["ProducerRecord", asyncio.Future[int]]
 class RecordBatcher:
     """Single records for one partition: those of one turn of the loop leave together."""
 
-    __slots__ = ("_bytes", "_loop", "_partition", "_timeout_s", "_waiting")
+    __slots__ = ("_ack_timeouts", "_bytes", "_loop", "_partition", "_timeout_s", "_waiting")
 
-    def __init__(self, partition: Partition, timeout_s: float) -> None:
+    def __init__(self, partition: Partition, ack_timeouts: AckTimeouts, timeout_s: float) -> None:
         self._partition = partition
+        self._ack_timeouts = ack_timeouts
         self._timeout_s = timeout_s
         self._loop = asyncio.get_running_loop()
         self._waiting: list[Waiting] = []
@@ -88,7 +90,7 @@ class RecordBatcher:
         if written is None:
             self._loop.create_task(self._append_slowly(waiting))
         else:
-            _acknowledge(written, waiting, self._loop, self._timeout_s)
+            self._acknowledge(written, waiting)
 
     async def _append_slowly(self, waiting: list[Waiting]) -> None:
         try:
@@ -96,7 +98,21 @@ class RecordBatcher:
         except QanatError as fault:
             self._refused(waiting, fault)
         else:
-            _acknowledge(written, waiting, self._loop, self._timeout_s)
+            self._acknowledge(written, waiting)
+
+    def _acknowledge(self, written: Written, waiting: list[Waiting]) -> None:
+        """Complete the futures of a batch when it is durable, or when it took too long."""
+
+        def complete() -> None:
+            for offset, (_, done) in enumerate(waiting, written.base_offset):
+                if not done.done():
+                    done.set_result(offset)
+
+        if written.durable is None:
+            complete()
+        else:
+            pending = {written.durable: waiting}
+            DurableAcknowledgement(pending, _fail, complete, self._ack_timeouts, self._timeout_s)
 
     def _refused(self, waiting: list[Waiting], fault: QanatError) -> None:
         if len(waiting) > 1:
@@ -107,43 +123,6 @@ class RecordBatcher:
                 waiting[0][1].set_result(MOVED)
             else:
                 waiting[0][1].set_exception(fault)
-
-
-def _acknowledge(
-    written: Written,
-    waiting: list[Waiting],
-    loop: asyncio.AbstractEventLoop,
-    timeout_s: float,
-) -> None:
-    """Complete the futures of a batch when it is durable, or when it took too long."""
-    durable = written.durable
-
-    timer: asyncio.TimerHandle | None = None
-
-    def complete(_: object = None) -> None:
-        if timer is not None:
-            timer.cancel()
-        fault = None if durable is None or durable.cancelled() else durable.exception()
-        for offset, (_, done) in enumerate(waiting, written.base_offset):
-            if done.done():
-                continue
-            if fault is not None:
-                done.set_exception(fault)
-            elif durable is not None and durable.cancelled():
-                done.cancel()
-            else:
-                done.set_result(offset)
-
-    def time_out() -> None:
-        for _, done in waiting:
-            if not done.done():
-                done.set_exception(OutOfTimeError("the record was not on disk in time; it may still get there"))
-
-    if durable is None:
-        complete()
-    else:
-        durable.sync_callback = complete
-        timer = loop.call_later(timeout_s, time_out)
 
 
 class RecordRouter:
@@ -181,13 +160,15 @@ class RecordRouter:
 
     # One record
 
-    def find_led(self, topic: str, number: int, acks: int, *, is_bulk: bool = False) -> Partition | None:
+    def find_led(
+        self, caller: HttpCaller, topic: str, number: int, acks: int, *, is_bulk: bool = False
+    ) -> Partition | None:
         """The partition to append to directly; None where a request must be made.
 
         While a batch waits for followers, another replica may become leader. `forwarding` sends it there again; only
         records in bulk are too many for one batch at a time.
         """
-        if self._gateway.is_authorized:
+        if not self._gateway.may_append_here(caller, topic):
             return None
         found = find_writable(self._broker, topic, number, acks)
         if found is None or acks != ALL or found.leader is None:
@@ -196,7 +177,7 @@ class RecordRouter:
 
     async def write_one(self, caller: HttpCaller, record: ProducerRecord, acks: int) -> int:
         """The offset of one record; -1 with acks=none."""
-        partition = self.find_led(record.topic, record.partition, acks)
+        partition = self.find_led(caller, record.topic, record.partition, acks)
         if partition is not None:
             return await self.append_one(caller, partition, record, acks)
         return await self._write_by_request(caller, record, acks)
@@ -223,7 +204,8 @@ class RecordRouter:
     def _batcher(self, partition: Partition) -> RecordBatcher:
         if len(self._batchers) > len(self._broker.partitions):
             self._batchers = {one: batcher for one, batcher in self._batchers.items() if not one.is_retired}
-        batcher = self._batchers[partition] = RecordBatcher(partition, self._gateway.timeout_s)
+        timeouts, timeout_s = self._broker.ack_timeouts, self._gateway.timeout_s
+        batcher = self._batchers[partition] = RecordBatcher(partition, timeouts, timeout_s)
         return batcher
 
     async def _append_unacknowledged(self, partition: Partition, record: ProducerRecord, acks: int) -> int:
@@ -257,7 +239,7 @@ class RecordRouter:
         results: list[Result],
         acks: int,
     ) -> None:
-        partition = self.find_led(at.topic, at.partition, acks)
+        partition = self.find_led(caller, at.topic, at.partition, acks)
         written: list[tuple[list[int], Written]] = []
         for first, end in batches_of(numbers, records):
             chosen = numbers[first:end]
@@ -272,11 +254,22 @@ class RecordRouter:
                 await self._append_by_request(caller, at, chosen, records, results, acks)
             await asyncio.sleep(0)
         for chosen, one in written:
-            if one.durable is not None and acks == ALL and not one.durable.done():
-                await asyncio.wait([one.durable])
-            fault = one.durable.exception() if one.durable is not None and acks == ALL else None
             for offset, number in enumerate(chosen, one.base_offset):
-                results[number] = _problem(_code(fault), records[number], f"{fault}; {NOT_KNOWN}") if fault else offset
+                results[number] = offset
+        if acks == ALL:
+            await self.acknowledged(written, lambda number, fault: _set_problem(results, records, number, fault))
+
+    async def acknowledged(
+        self, written: Sequence[tuple[list[int], Written]], fail: Callable[[int, QanatError], None]
+    ) -> None:
+        """Return once batches are durable; `fail` is called for each record of one that is not."""
+
+        def refuse(chosen: list[int], fault: QanatError) -> None:
+            for number in chosen:
+                fail(number, fault)
+
+        waiting = {one.durable: chosen for chosen, one in written if one.durable is not None}
+        await acknowledged(waiting, refuse, self._broker.ack_timeouts, self._gateway.timeout_s)
 
     async def _append_by_request(
         self,
@@ -333,5 +326,11 @@ def _problem(code: ErrorCode, record: ProducerRecord, message: str) -> Problem:
     return problem_of(code, f"topic {record.topic} partition {record.partition}", message)
 
 
-def _code(fault: BaseException | None) -> ErrorCode:
-    return fault.code if isinstance(fault, QanatError) else ErrorCode.UNKNOWN_SERVER_ERROR
+def _set_problem(results: list[Result], records: Sequence[ProducerRecord], number: int, fault: QanatError) -> None:
+    results[number] = _problem(fault.code, records[number], f"{fault}; {NOT_KNOWN}")
+
+
+def _fail(waiting: list[Waiting], fault: QanatError) -> None:
+    for _, done in waiting:
+        if not done.done():
+            done.set_exception(fault)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qanat.api.records.append import ALL, append
+from qanat.broker.replicas.durable_acknowledgement import acknowledged
 from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.servers.http.kafka_gateway import TRANSACTION
 from qanat.servers.http.problems import check, problem_of
@@ -91,7 +93,11 @@ class TransactionalProducer:
         check(outcome[partition], f"the note of an Idempotency-Key in {partition.at}")
         written = await append(partition, batch)
         if written.durable is not None:
-            await written.durable
+            faults: list[QanatError] = []
+            timeouts, timeout_s = self._gateway.broker.ack_timeouts, self._gateway.timeout_s
+            await acknowledged({written.durable: None}, lambda _, fault: faults.append(fault), timeouts, timeout_s)
+            if faults:
+                raise faults[0]
         return written.base_offset
 
     async def end(self, *, is_committed: bool) -> None:

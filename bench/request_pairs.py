@@ -1,0 +1,86 @@
+"""Two trees compared by `bench.request`, alternating: the ratio of their CPU time per request.
+
+    python -m bench.request_pairs OTHER/src                           this tree against another one
+    python -m bench.request_pairs OTHER/src --pairs 21 -- --kind fetch
+    python -m bench.request_pairs . --other-arguments="" -- --authorized    this tree with an option against without
+
+Each pair is two fresh processes, one after the other, in an order that alternates. The result is the median of the
+pairs' ratios with its 95 % interval, by order statistics: no shape of the distribution is assumed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import re
+import shlex
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+_AT_BEST = re.compile(r"([0-9.]+) us of CPU time per request at best, ([0-9.]+) in the middle")
+_PAIRS = 9
+_LEAST_PAIRS = 6
+"""With fewer, no interval of order statistics covers 95 %."""
+
+
+def measure(source: Path, arguments: Sequence[str]) -> float:
+    """Microseconds of CPU time per request, at the best of the rounds of one process."""
+    environment = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{ROOT}"}
+    ran = subprocess.run(
+        [sys.executable, "-m", "bench.request", *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    found = _AT_BEST.search(ran.stdout)
+    if found is None:
+        raise SystemExit(f"bench.request failed on {source}:\n{ran.stderr}")
+    return float(found.group(1))
+
+
+def interval(ratios: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of the median."""
+    count, ordered = len(ratios), sorted(ratios)
+    tail, place = 0.5**count, 0
+    while tail + math.comb(count, place + 1) * 0.5**count <= 0.025:
+        place += 1
+        tail += math.comb(count, place) * 0.5**count
+    return ordered[place], ordered[count - 1 - place]
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser("python -m bench.request_pairs", description="Two trees, one request, by turns.")
+    parser.add_argument("other", type=Path, help="the sources of the other tree, its `src`")
+    parser.add_argument("--pairs", type=int, default=_PAIRS)
+    parser.add_argument("--other-arguments", help="what bench.request gets in the other tree, if not the same")
+    parser.add_argument("rest", nargs="*", metavar="-- ARGUMENT", help="what bench.request gets")
+    split = arguments.index("--") if "--" in arguments else len(arguments)
+    given = parser.parse_args(arguments[:split])
+    given.rest = arguments[split + 1 :]
+    if given.pairs < _LEAST_PAIRS:
+        parser.error(f"--pairs must be {_LEAST_PAIRS} or more: fewer give no interval")
+    theirs_given = given.rest if given.other_arguments is None else shlex.split(given.other_arguments)
+    ours, theirs = [], []
+    for pair in range(given.pairs):
+        for is_ours in (True, False) if pair % 2 else (False, True):
+            if is_ours:
+                ours.append(measure(ROOT / "src", given.rest))
+            else:
+                theirs.append(measure(given.other.resolve(), theirs_given))
+    ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
+    low, high = interval(ratios)
+    print(
+        f"{statistics.median(ours):.2f} us here, {statistics.median(theirs):.2f} us there, medians of {given.pairs}; "
+        f"ratio {statistics.median(ratios):.3f}, 95 % interval {low:.3f} to {high:.3f}"
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,87 @@
+"""A producer's connection to a broker in this process, whose socket is played."""
+
+from __future__ import annotations
+
+import asyncio
+from struct import unpack_from
+from typing import Any, cast
+
+from tests.servers.test_connection import PlayedTransport
+
+from qanat.api.api_table import ServedApi
+from qanat.api.request_context import RequestContext
+from qanat.servers.kafka.connection import KafkaConnection
+from qanat.servers.kafka.connection_limits import ConnectionLimits
+from qanat.servers.kafka.dispatch import Dispatcher
+from qanat.testing import BrokerHere
+from qanat.wire.kafka.headers import frame_request
+from qanat.wire.kafka.messages import fetch
+from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData, write_request
+from qanat.wire.records import Record, encode_batch
+
+TOPIC = "orders"
+CLIENT_ID = "me"
+
+
+def _handled(served: ServedApi, request: Any, context: RequestContext) -> Any:
+    return served.handle(request, context)
+
+
+def one_batch(**fields: Any) -> bytearray:
+    return encode_batch([Record(0, 0, None, b"value")], **fields)
+
+
+def produce_frame(
+    batch: bytes | bytearray,
+    version: int = 9,
+    *,
+    acks: int = -1,
+    timeout_ms: int = 30_000,
+    transactional_id: str | None = None,
+) -> bytes:
+    """A request of one batch, with its size."""
+    data = PartitionProduceData(0, memoryview(batch))
+    request = ProduceRequest(transactional_id, acks, timeout_ms, [TopicProduceData(TOPIC, partition_data=[data])])
+    return b"".join(map(bytes, frame_request(0, version, 1, CLIENT_ID, write_request(request, version))))
+
+
+def fetch_frame(version: int = 11) -> bytes:
+    """A request for the records of the topic from the first, with its size."""
+    row = fetch.FetchPartition(0, fetch_offset=0, partition_max_bytes=1 << 20)
+    request = fetch.FetchRequest(
+        max_wait_ms=0, min_bytes=1, session_epoch=-1, topics=[fetch.FetchTopic(TOPIC, partitions=[row])]
+    )
+    return b"".join(map(bytes, frame_request(1, version, 1, CLIENT_ID, fetch.write_request(request, version))))
+
+
+class ProducerHere:
+    """A producer whose requests take the fast path where they can, or none of them."""
+
+    def __init__(self, broker: BrokerHere, *, is_fast: bool = True) -> None:
+        self.dispatcher = Dispatcher(broker.node.broker)
+        if not is_fast:
+            self.dispatcher.interceptor = _handled
+        self.faults: list[BaseException] = []
+        self.transport = PlayedTransport()
+        limits = ConnectionLimits(10_000_000, 100, 100_000_000)
+        self.connection = KafkaConnection(
+            self.dispatcher.handle, limits, lambda _: None, lambda _, fault: self.faults.append(fault)
+        )
+        self.connection.connection_made(cast(asyncio.Transport, self.transport))
+
+    def send(self, data: bytes) -> None:
+        while data:
+            room = self.connection.get_buffer(-1)
+            part, data = data[: len(room)], data[len(room) :]
+            room[: len(part)] = part
+            self.connection.buffer_updated(len(part))
+
+    async def answer(self) -> bytes:
+        """The next answer, with its size; waited for."""
+        async with asyncio.timeout(30):
+            while not self.transport.everything and not self.faults:  # noqa: ASYNC110 - the transport is played
+                await asyncio.sleep(0)
+        data = bytes(self.transport.everything)
+        self.transport.sent.clear()
+        assert not data or unpack_from(">i", data)[0] == len(data) - 4
+        return data

@@ -1,0 +1,157 @@
+"""An authorizer decides about requests on the fast paths, and does not switch those off."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from tests.servers.kafka.producer_here import TOPIC, ProducerHere, fetch_frame, one_batch, produce_frame
+
+from qanat.model.error_codes import ErrorCode
+from qanat.security.authentication import Principal
+from qanat.security.authorization import Operation, Resource
+from qanat.servers.kafka.dispatch import Dispatcher
+from qanat.servers.listener_security import ListenerSecurity
+from qanat.testing import BrokerHere
+from qanat.wire.kafka.messages import fetch, produce
+
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+PRODUCE_VERSION, FETCH_VERSION = 7, 11
+
+
+class Asked:
+    """An authorizer without a revision."""
+
+    def __init__(self) -> None:
+        self.allowed = {"ANONYMOUS"}
+        self.asked: list[Operation] = []
+
+    def allows(self, principal: Principal, host: str, operation: Operation, resource: Resource) -> bool:
+        assert (host, resource.name) == ("127.0.0.1", TOPIC)
+        self.asked.append(operation)
+        return principal.name in self.allowed
+
+
+class Revised(Asked):
+    """One with a revision."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.revision = 1
+
+
+class Client(ProducerHere):
+    """A client behind an authorizer."""
+
+    def __init__(self, broker: BrokerHere, authorizer: Asked, super_users: tuple[str, ...] = ()) -> None:
+        super().__init__(broker)
+        self.dispatcher.authorize_by(ListenerSecurity(authorizer=authorizer, super_users=super_users))
+
+    async def produce(self) -> int:
+        """The error of a produce."""
+        self.send(produce_frame(one_batch(), PRODUCE_VERSION))
+        response = produce.read_response(memoryview(await self.answer())[8:], PRODUCE_VERSION)
+        return response.responses[0].partition_responses[0].error_code
+
+    async def fetch(self) -> int:
+        """The error of a fetch."""
+        self.send(fetch_frame(FETCH_VERSION))
+        response = fetch.read_response(memoryview(await self.answer())[8:], FETCH_VERSION)
+        return response.responses[0].partitions[0].error_code
+
+
+@pytest.fixture
+def ordinary(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The API keys of requests that took the ordinary path."""
+    keys: list[int] = []
+    handle = Dispatcher._handle
+
+    def watched(self: Dispatcher, frame: memoryview, *arguments: Any) -> Any:
+        keys.append(int.from_bytes(frame[:2]))
+        return handle(self, frame, *arguments)
+
+    monkeypatch.setattr(Dispatcher, "_handle", watched)
+    return keys
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[BrokerHere]:
+    async with BrokerHere() as broker:
+        await broker.create_topic(TOPIC)
+        yield broker
+
+
+async def test_allowed_requests_take_the_fast_path_and_the_authorizer_is_asked_once(ordinary: list[int]) -> None:
+    async with running() as broker:
+        authorizer = Revised()
+        client = Client(broker, authorizer)
+        codes = [await client.produce(), await client.produce(), await client.fetch(), await client.fetch()]
+
+    assert (codes, ordinary) == ([0, 0, 0, 0], [])
+    assert authorizer.asked == [Operation.WRITE, Operation.READ]
+
+
+async def test_denied_requests_are_refused_and_change_nothing(ordinary: list[int]) -> None:
+    async with running() as broker:
+        authorizer = Revised()
+        authorizer.allowed = set()
+        client = Client(broker, authorizer)
+
+        assert [await client.produce(), await client.fetch()] == [DENIED, DENIED]
+        assert ordinary == [0, 1]
+        assert broker.node.broker.local_replicas.writable[TOPIC, 0].log.end_offset == 0
+
+
+async def test_another_revision_holds_from_the_next_request_on() -> None:
+    async with running() as broker:
+        authorizer = Revised()
+        client = Client(broker, authorizer)
+        assert [await client.produce(), await client.fetch()] == [0, 0]
+        authorizer.allowed, authorizer.revision = set(), 2
+        assert [await client.produce(), await client.fetch()] == [DENIED, DENIED]
+        authorizer.allowed, authorizer.revision = {"ANONYMOUS"}, 3
+
+        assert [await client.produce(), await client.fetch()] == [0, 0]
+
+
+async def test_an_authorizer_without_a_revision_is_asked_every_time(ordinary: list[int]) -> None:
+    async with running() as broker:
+        authorizer = Asked()
+        client = Client(broker, authorizer)
+        assert [await client.produce(), await client.produce(), await client.fetch()] == [0, 0, 0]
+        assert (authorizer.asked, ordinary) == ([Operation.WRITE, Operation.WRITE, Operation.READ], [])
+        authorizer.allowed = set()
+
+        assert [await client.produce(), await client.fetch()] == [DENIED, DENIED]
+
+
+async def test_decisions_are_those_for_the_principal_of_now() -> None:
+    async with running() as broker:
+        client = Client(broker, Revised())
+        assert await client.produce() == 0
+        client.connection.principal = Principal("bob")
+
+        assert [await client.produce(), await client.fetch()] == [DENIED, DENIED]
+
+
+async def test_a_super_user_is_not_asked_about(ordinary: list[int]) -> None:
+    async with running() as broker:
+        authorizer = Revised()
+        authorizer.allowed = set()
+        client = Client(broker, authorizer, ("User:ANONYMOUS",))
+
+        assert [await client.produce(), await client.fetch()] == [0, 0]
+        assert (authorizer.asked, ordinary) == ([], [])
+
+
+async def test_an_interceptor_that_does_more_than_authorize_sees_every_request(ordinary: list[int]) -> None:
+    async with running() as broker:
+        client = Client(broker, Revised())
+        authorized = client.dispatcher.interceptor
+        assert authorized is not None
+        client.dispatcher.interceptor = lambda *arguments: authorized(*arguments)
+
+        assert [await client.produce(), await client.fetch()] == [0, 0]
+        assert ordinary == [0, 1]
