@@ -13,6 +13,7 @@ from tests.servers.http.serving import Answer, ServedNode, node_settings, served
 from qanat.security.authentication import Principal
 from qanat.security.authorization import Operation, Resource, ResourceKind
 from qanat.security.settings import SecuritySettings
+from qanat.servers.listener_security import ListenerSecurity
 
 
 class OnlyOwnTopics:
@@ -31,9 +32,10 @@ def authorized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedNode]
     )
     with served(replace(node_settings(), security=settings)) as node:
         assert node.node.http is not None
-        security = node.node.http.context.gateway._security
-        assert security is not None
-        security.authorizer = OnlyOwnTopics()
+        gateway = node.node.http.context.gateway
+        assert gateway._security is not None
+        security = ListenerSecurity(gateway._security.mechanisms, OnlyOwnTopics(), ("User:root",))
+        gateway._security = security
         node.node.listener.dispatcher.interceptor = security.handle
         yield node
 

@@ -131,12 +131,16 @@ class Node:
             topic_defaults=settings.topic_defaults,
             seed=self._seed,
         )
-        listener_security = _listener_security(settings.security)
+        listener_security = _listener_security(settings.security, self.broker)
         self.listener = KafkaListener(self.broker, self._on_fault, listener_security)
         await self.listener.bind()
         inter_broker = await self._open_inter_broker(opened)
         opened.push_async_callback(self.broker.close)
         await self.broker.start(self.cluster_id, [self._advertised()], inter_broker)
+        if listener_security is not None:
+            from qanat.app.node.security import prepare
+
+            await prepare(listener_security, self.broker)
         opened.push_async_callback(self.listener.close)
         await self.listener.serve()
         opened.push_async_callback(self.broker.controlled_shutdown.hand_over)
@@ -237,19 +241,13 @@ def assignors(names: list[str]) -> dict[str, Assignor] | None:
     return partition_assignors(names)
 
 
-def _listener_security(settings: SecuritySettings) -> ListenerSecurity | None:
+def _listener_security(settings: SecuritySettings, broker: Broker) -> ListenerSecurity | None:
     """Authenticators and authorizer of the listener; None where every client may do everything."""
-    is_open = settings.listener_security_protocol == "PLAINTEXT"
-    if is_open and not settings.authorizer_class_name:
+    if settings.listener_security_protocol == "PLAINTEXT" and not settings.authorizer_class_name:
         return None
-    from qanat.app.node.plugins import authenticators, authorizer
-    from qanat.servers.listener_security import ListenerSecurity
+    from qanat.app.node.security import listener_security
 
-    return ListenerSecurity(
-        None if is_open else authenticators(settings),
-        authorizer(settings) if settings.authorizer_class_name else None,
-        settings.super_principals,
-    )
+    return listener_security(settings, broker)
 
 
 def reachable_host(bound: str) -> str:

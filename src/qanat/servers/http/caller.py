@@ -12,6 +12,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
+from qanat.api.caller import Denial
 from qanat.api.records.refused_batches import RefusedBatches
 from qanat.security.authentication import ANONYMOUS, Accepted, Authenticator, Principal
 from qanat.servers.http.problems import Problem
@@ -29,6 +30,7 @@ class HttpCaller:
         "host",
         "is_closed_by_broker",
         "is_inter_broker",
+        "last_denial",
         "peer",
         "principal",
         "refused_batches",
@@ -39,6 +41,7 @@ class HttpCaller:
         self.peer = f"{address[0]}:{address[1]}" if address else ""
         self.principal = principal
         self.refused_batches = RefusedBatches()
+        self.last_denial: Denial | None = None
         self.is_inter_broker = False
         self.is_closed_by_broker = True
         """The end of a request is not the client's doing: it releases nothing that the client holds."""

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, cast
 
+from qanat.api.caller import Denial
 from qanat.api.records.refused_batches import RefusedBatches
 from qanat.log.runtime.sync_future import SyncFuture
 from qanat.model.ordered_set import OrderedSet
@@ -98,6 +99,7 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
         self.conversation: SaslExchange | None = None
         """The authentication that the client still owes; None where it is done or not required."""
         self.principal = ANONYMOUS
+        self.last_denial: Denial | None = None
         self.refused_batches = RefusedBatches()
         self.is_closed_by_broker = False
         """Whether the broker closed it, as when it stops."""
