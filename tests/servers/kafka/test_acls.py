@@ -26,7 +26,7 @@ kafka_errors = pytest.importorskip("kafka.errors")
 aiokafka = pytest.importorskip("aiokafka")
 aiokafka_errors = pytest.importorskip("aiokafka.errors")
 
-WAIT_S = 20
+WAIT_S = 60
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 ANYTHING = DeleteAclsFilter(1, None, 1, None, None, 1, 1)
 

@@ -36,7 +36,7 @@ def may_take_fast_path(context: HttpContext, scope: Scope) -> bool:
     if (
         scope["method"] != "POST"
         or scope["query_string"]
-        or context.mechanisms is not None
+        or context.authentication.is_required
         or context.gateway.is_authorized
     ):
         return False
