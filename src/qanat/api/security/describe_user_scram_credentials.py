@@ -41,7 +41,7 @@ async def handle(
     ):
         if mechanism in NUMBERS:
             infos.setdefault(user, []).append(CredentialInfo(NUMBERS[mechanism], credential.iterations))
-    times = Counter(user.name for user in request.users or ()) or Counter(infos)
+    times = Counter(user.name for user in request.users or ()) or Counter(list(infos))
     rows = [_row(name, times[name], infos.get(name)) async for name in context.yielder.over(list(times))]
     return DescribeUserScramCredentialsResponse(error_message=None, results=rows)
 
