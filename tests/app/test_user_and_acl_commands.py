@@ -191,9 +191,7 @@ def test_a_broker_without_an_authorizer_says_what_to_do(run: Run) -> None:
 
 
 def test_a_rule_is_a_command_that_makes_it() -> None:
-    acl = Acl(
-        ResourceKind.GROUP, "a b", PatternType.PREFIXED, "User:x", "10.0.0.1", Operation.READ, Permission.DENY
-    )
+    acl = Acl(ResourceKind.GROUP, "a b", PatternType.PREFIXED, "User:x", "10.0.0.1", Operation.READ, Permission.DENY)
     expected = "qanat acl add --principal User:x --operation read --group 'a b' --prefixed --host 10.0.0.1 --deny"
     assert command_of("add", acl) == expected
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 
 from qanat.api.allowed_operations import ON_CLUSTER, ON_GROUPS, ON_TOPICS
+from qanat.log.runtime.sync_future import SyncFuture
 from qanat.model.ids import TopicId
 from qanat.security.authorization import CLUSTER, Operation, ResourceKind
 
@@ -173,19 +174,33 @@ class AccessCheck(Struct, frozen=True):
 AuthorizationRule = Callable[[Any, AccessCheck], Verdict]
 
 
-def handle_authorized(rule: AuthorizationRule, handle: Callable[[], Any], request: Any, access: AccessCheck) -> Any:
-    """The outcome of a handler behind its rule, in any form that a handler may return."""
+def handle_authorized(
+    rule: AuthorizationRule,
+    handle: Callable[[], Any],
+    request: Any,
+    access: AccessCheck,
+    recheck: Complete | None = None,
+) -> Any:
+    """The outcome of a handler behind its rule, in any form that a handler may return.
+
+    `recheck` gets a response that had to wait, before it is complete.
+    """
     verdict = rule(request, access)
     if isinstance(verdict, Denied):
         return verdict.response
     outcome = handle()
-    if verdict.complete is None:
+    if isinstance(outcome, Struct) or outcome is None:
+        return outcome if verdict.complete is None else verdict.complete(outcome)
+    complete = _in_turn(recheck, verdict.complete)
+    if complete is None:
         return outcome
-    if isinstance(outcome, asyncio.Future):
-        return _completed(outcome, verdict.complete)
-    if isinstance(outcome, Coroutine):
-        return _after(outcome, verdict.complete)
-    return verdict.complete(outcome)
+    return _completed(outcome, complete) if isinstance(outcome, asyncio.Future) else _after(outcome, complete)
+
+
+def _in_turn(first: Complete | None, then: Complete | None) -> Complete | None:
+    if first is None or then is None:
+        return first or then
+    return lambda response: then(first(response))
 
 
 async def _after(outcome: Coroutine[Any, Any, Any], complete: Complete) -> Any:
@@ -194,17 +209,24 @@ async def _after(outcome: Coroutine[Any, Any, Any], complete: Complete) -> Any:
 
 
 def _completed(outcome: asyncio.Future[Any], complete: Complete) -> asyncio.Future[Any]:
+    """A future of the completed response; settled in the same turn of the loop where the outcome is."""
+    if isinstance(outcome, SyncFuture):
+        settled: SyncFuture[Any] = SyncFuture(loop=outcome.get_loop())
+        outcome.sync_callback = lambda done: _pass_on(done, complete, settled.settle, settled)
+        return settled
     final: asyncio.Future[Any] = outcome.get_loop().create_future()
-
-    def pass_on(done: asyncio.Future[Any]) -> None:
-        if final.done():
-            return
-        if done.cancelled():
-            final.cancel()
-        elif (fault := done.exception()) is not None:
-            final.set_exception(fault)
-        else:
-            final.set_result(complete(done.result()))
-
-    outcome.add_done_callback(pass_on)
+    outcome.add_done_callback(lambda done: _pass_on(done, complete, final.set_result, final))
     return final
+
+
+def _pass_on(
+    done: asyncio.Future[Any], complete: Complete, settle: Callable[[Any], None], final: asyncio.Future[Any]
+) -> None:
+    if final.done():
+        return
+    if done.cancelled():
+        final.cancel()
+    elif (fault := done.exception()) is not None:
+        final.settle_with_fault(fault) if isinstance(final, SyncFuture) else final.set_exception(fault)
+    else:
+        settle(complete(done.result()))

@@ -38,6 +38,11 @@ class Permissions:
     def __hash__(self) -> int:
         return hash((self._principal, self._host, self._is_super))
 
+    @property
+    def revision(self) -> int:
+        """The revision of the authorizer's rules; always the same where it has none."""
+        return -1 if self._revised is None else self._revised.revision
+
     def allow(self, operation: Operation, kind: ResourceKind, name: str) -> bool:
         """Whether the principal may do this to a resource."""
         if self._is_super:

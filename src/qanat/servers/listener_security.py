@@ -12,6 +12,7 @@ from typing import Any
 from qanat.api.api_table import ServedApi
 from qanat.api.authorization import AccessCheck, handle_authorized
 from qanat.api.caller import Caller
+from qanat.api.parked_access import recheck_when_changed
 from qanat.api.permissions import PermissionTable
 from qanat.api.request_context import RequestContext
 from qanat.broker.broker import Broker
@@ -50,4 +51,5 @@ class ListenerSecurity:
             raise MalformedMessageError(f"{served.api.name} is refused: it has no authorization rule")
         access = self.access(context.broker, context.caller, context.version)
         context.visibility = access.visibility
-        return handle_authorized(rule, lambda: served.handle(request, context), request, access)
+        recheck = recheck_when_changed(served.key, request, access)
+        return handle_authorized(rule, lambda: served.handle(request, context), request, access, recheck)

@@ -382,3 +382,58 @@ def test_a_rule_that_cannot_be_read_denies_everything_but_to_super_users(
     broker._do(lambda: commit([], [Delete(key)]))
     assert produced(broker, "alice", "readable") == ""
     assert "an ACL cannot be read: all is denied" in caplog.text
+
+
+def test_a_fetch_that_waits_gives_nothing_out_when_its_right_is_gone(broker: EmbeddedBroker, admin: Any) -> None:
+    from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+    broker.create_topic("parked")
+    create(admin, binding("alice", "READ", "parked"))
+    request = FetchRequest(
+        max_wait_ms=30_000,
+        min_bytes=1,
+        max_bytes=1_000_000,
+        session_id=0,
+        session_epoch=-1,
+        topics=[FetchTopic("parked", partitions=[FetchPartition(0, partition_max_bytes=1_000_000)])],
+    )
+    with authenticated(broker, "alice") as client:
+        client.send(ApiKey.FETCH, 12, request)
+        time.sleep(0.3)
+        for future in admin.delete_acls([pattern("parked")]).values():
+            future.result(WAIT_S)
+        assert produced(broker, "admin", "parked") == ""
+        (topic,) = client.receive(ApiKey.FETCH, 12).responses
+
+    (row,) = topic.partitions
+    assert (row.error_code, bytes(row.records or b"")) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, b"")
+
+
+def test_a_share_session_loses_a_topic_with_the_right_to_it(broker: EmbeddedBroker, admin: Any) -> None:
+    from qanat.wire.kafka.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
+    from qanat.wire.kafka.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+
+    broker.create_topic("queued")
+    topic_id = broker.node.broker.metadata.image.topics["queued"].identity.value.bytes
+    create(admin, binding("bob", "READ", "queued"), binding("bob", "READ", "workers", kind="GROUP"))
+
+    def fetched(epoch: int, topics: list[FetchTopic]) -> Any:
+        return client.ask(
+            ApiKey.SHARE_FETCH,
+            1,
+            ShareFetchRequest("workers", "m", epoch, 500, 1, 1_000_000, 10, 10, topics=topics),
+        )
+
+    with authenticated(broker, "bob") as client:
+        beat = ShareGroupHeartbeatRequest("workers", "m", 0, subscribed_topic_names=["queued"])
+        assert client.ask_coordinator(ApiKey.SHARE_GROUP_HEARTBEAT, 1, beat).error_code == 0
+        first = fetched(0, [FetchTopic(topic_id, [FetchPartition(0)])])
+        assert first.error_code == 0
+        assert produced(broker, "admin", "queued") == ""
+        for future in admin.delete_acls([pattern("queued")]).values():
+            future.result(WAIT_S)
+        second, third = fetched(1, []), fetched(2, [])
+
+    (row,) = second.responses[0].partitions
+    assert (row.error_code, row.acquired_records) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, [])
+    assert [row for topic in third.responses for row in topic.partitions if row.acquired_records] == []
