@@ -18,7 +18,7 @@ CLIENTS = ("10.0.0.1", "::ffff:10.0.0.2", "::1")
 OPERATIONS = (Operation.READ, Operation.DESCRIBE, Operation.ALTER_CONFIGS, Operation.DESCRIBE_CONFIGS, Operation.ALL)
 KINDS = (ResourceKind.TOPIC, ResourceKind.GROUP)
 NAMES = ("a", "b", "ab", "ba", "aa", ANY)
-ALL_NAMES = ["".join(letters) for size in (1, 2, 3) for letters in product("abc", repeat=size)]
+ALL_NAMES = ["*c", *("".join(letters) for size in (1, 2, 3) for letters in product("abc", repeat=size))]
 
 acls = st.builds(
     Acl,

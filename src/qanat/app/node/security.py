@@ -31,7 +31,9 @@ def listener_security(settings: SecuritySettings, broker: Broker) -> ListenerSec
 
 
 async def prepare(security: ListenerSecurity, broker: Broker) -> None:
-    """Write what mechanisms need in the metadata store, before the first client comes."""
+    """Write what mechanisms need in the metadata store, and read the rules, before the first client comes."""
+    if broker.acl_authorizer is not None:
+        broker.acl_authorizer.refresh()
     if any(name in HASHES for name in security.mechanisms or ()):
         await create_scram_secret(broker.metadata)
 

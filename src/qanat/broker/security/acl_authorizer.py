@@ -54,22 +54,22 @@ class AclAuthorizer:
 
     def decide(self, principal: str, host: str, operation: Operation, resource: Resource) -> Decision:
         """The decision, with the rule that it rests on."""
-        self._refresh()
+        self.refresh()
         if self._unreadable:
             return Decision(is_allowed=False)
         return self._index.decide(principal, host, operation, resource)
 
     def allows_any(self, principal: Principal, host: str, operation: Operation, kind: ResourceKind) -> bool:
-        self._refresh()
+        self.refresh()
         return not self._unreadable and self._index.decide_any(str(principal), host, operation, kind)
 
     def rules(self) -> Iterator[tuple[str, Acl]]:
         """Every rule with its key in the metadata store."""
-        self._refresh()
+        self.refresh()
         return ((key, acl) for key, (_, acl) in self._known.items() if acl is not None)
 
-    def _refresh(self) -> None:
-        """Take in what changed since the last decision."""
+    def refresh(self) -> None:
+        """Take in what changed since the last decision; at the start of a broker all rules, which takes longest."""
         if self._version == self._image.acls_version:
             return
         self._version = self._image.acls_version

@@ -77,12 +77,12 @@ class Application:
                 return
             reply = outcome if isinstance(outcome, Reply) else Reply(operation.status, _ENCODE(outcome))
         except Problem as problem:
-            reply = _problem_reply(with_denial(problem, caller), scope)
+            reply = _problem_reply(with_denial(problem, caller, name), scope)
         except GoneError:
             return
         except QanatError as fault:
             problem = problem_of(fault.code, f"{scope['method']} {scope['path']}", str(fault))
-            reply = _problem_reply(with_denial(problem, caller), scope)
+            reply = _problem_reply(with_denial(problem, caller, name), scope)
         except asyncio.CancelledError:
             raise
         except Exception as bug:  # noqa: BLE001 - a bug ends this request, not the broker

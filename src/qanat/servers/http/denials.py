@@ -5,7 +5,7 @@ from __future__ import annotations
 from shlex import quote
 
 from qanat.model.error_codes import ErrorCode
-from qanat.security.authorization import ResourceKind
+from qanat.security.authorization import Operation, ResourceKind
 from qanat.servers.http.caller import HttpCaller
 from qanat.servers.http.problems import Problem
 
@@ -17,11 +17,27 @@ _DENIALS = (
 )
 
 
-def with_denial(problem: Problem, caller: HttpCaller | None) -> Problem:
+_MEANT = {
+    "produce": Operation.WRITE,
+    "produce_to_topic": Operation.WRITE,
+    "consume": Operation.READ,
+    "read_topic": Operation.READ,
+    "stream_topic": Operation.READ,
+    "websocket_topic": Operation.READ,
+    "add_partitions": Operation.ALTER,
+    "delete_topic": Operation.DELETE,
+    "delete_records": Operation.DELETE,
+}
+"""What HTTP operations do to their topic. They look it up first, and a right to do this is a right to look it up."""
+
+
+def with_denial(problem: Problem, caller: HttpCaller | None, http_operation: str) -> Problem:
     """The problem with what the authorizer denied, where it is about that."""
     if problem.error not in _DENIALS or caller is None or caller.last_denial is None:
         return problem
     operation, kind, name = caller.last_denial
+    if operation is Operation.DESCRIBE and kind is ResourceKind.TOPIC:
+        operation = _MEANT.get(http_operation, operation)
     of = "the cluster" if kind is ResourceKind.CLUSTER else f"{kind.name.lower().replace('_', ' ')} {name!r}"
     option = f"--{kind.name.lower().replace('_', '-')}"
     resource = option if kind is ResourceKind.CLUSTER else f"{option} {quote(name)}"

@@ -90,7 +90,7 @@ async def serve_websocket(context: HttpContext, scope: Scope, receive: Receive, 
             stream = loop.create_task(_send_all(exchange, writer))
             await context.streams.run(stream, loop.create_task(_wait_until_gone(receive)))
     except Problem as problem:
-        await _refuse(send, with_denial(problem, caller), scope)
+        await _refuse(send, with_denial(problem, caller, websocket_topic.__name__), scope)
     except QanatError as fault:
         await _refuse(send, problem_of(fault.code, scope["path"], str(fault)), scope)
 
