@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from qanat.api.records.refused_batches import RefusedBatches
 from qanat.security.authentication import Principal
-from qanat.security.authorization import Operation, ResourceKind
 
-Denial = tuple[Operation, ResourceKind, str]
-"""An operation on a resource of a kind and name."""
+if TYPE_CHECKING:
+    from qanat.security.authorization import Operation, ResourceKind
+
+    Denial = tuple[Operation, ResourceKind, str]
+    """An operation on a resource of a kind and name."""
 
 
 class Caller(Protocol):

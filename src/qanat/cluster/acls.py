@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -28,6 +27,8 @@ class AclPlan(Struct, frozen=True):
 
 def key_of(entry: values.AclEntry) -> str:
     """The key of a rule."""
+    import hashlib  # Costly to import at every start, for rules that most clusters have none of.
+
     fields = (
         entry.resource_type,
         entry.name,

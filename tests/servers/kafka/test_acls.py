@@ -345,7 +345,8 @@ def test_without_an_authorizer_security_is_disabled() -> None:
 
     codes = [described.error_code, created.results[0].error_code, deleted.filter_results[0].error_code]
     assert codes == [ErrorCode.SECURITY_DISABLED] * 3
-    assert described.error_message == "No Authorizer is configured."
+    assert described.error_message == "No Authorizer is configured on the broker"
+    assert created.results[0].error_message == "No Authorizer is configured."
 
 
 def test_resources_without_rules_are_open_where_the_setting_says_so() -> None:

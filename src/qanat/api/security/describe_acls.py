@@ -37,7 +37,7 @@ def authorize(request: DescribeAclsRequest, access: AccessCheck) -> Verdict:
 def handle(request: DescribeAclsRequest, context: RequestContext) -> object:
     authorizer = authorizer_of(context.broker)
     if isinstance(authorizer, Rejection):
-        return _refused(authorizer)
+        return _refused(Rejection(authorizer.code, "No Authorizer is configured on the broker"))
     try:
         wanted = filter_of(
             request.resource_type_filter,

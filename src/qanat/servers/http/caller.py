@@ -6,11 +6,13 @@ Handlers see a caller in place of a Kafka connection.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from qanat.api.caller import Denial
 from qanat.api.records.refused_batches import RefusedBatches
 from qanat.security.authentication import ANONYMOUS, Principal
+
+if TYPE_CHECKING:
+    from qanat.api.caller import Denial
 
 CLIENT_ID = "qanat-http"
 """The client id of HTTP, here and at other brokers; group members with it have HTTP's session timeout."""

@@ -14,9 +14,8 @@ import mmap
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from qanat.api.caller import Denial
 from qanat.api.records.refused_batches import RefusedBatches
 from qanat.log.runtime.sync_future import SyncFuture
 from qanat.model.ordered_set import OrderedSet
@@ -25,6 +24,9 @@ from qanat.security.sasl_exchange import SaslExchange
 from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.fast_replies import FastReplies
 from qanat.wire.kafka.writing import Chunk
+
+if TYPE_CHECKING:
+    from qanat.api.caller import Denial
 
 Answer = list[Chunk] | None
 """None is no answer at all: Produce with acks=0."""
