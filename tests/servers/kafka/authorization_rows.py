@@ -54,7 +54,7 @@ def _add_partitions(version: int) -> Any:
     topics = [add_partitions_to_txn.AddPartitionsToTxnTopic(TOPIC, [0])]
     if version >= 4:
         transaction = add_partitions_to_txn.AddPartitionsToTxnTransaction(TRANSACTION, 1, 0, topics=topics)
-        return add_partitions_to_txn.AddPartitionsToTxnRequest([transaction])
+        return add_partitions_to_txn.AddPartitionsToTxnRequest(transactions=[transaction])
     return add_partitions_to_txn.AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=TRANSACTION,
         v3_and_below_producer_id=1,
