@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -24,8 +25,8 @@ Command = Callable[..., CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A broker whose only user was added before its first start."""
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """The address and data directory of a broker whose only user was added before its first start."""
     folder = tmp_path_factory.mktemp("secured")
     os.environ[USER_PASSWORD] = PASSWORD
     try:
@@ -40,8 +41,13 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )
     flags = [word for setting in settings for word in ("-X", setting)]
     with running_broker(folder, "--port", "0", "-X", "http.port=-1", *flags) as broker:
-        yield broker.address
+        yield broker.address, str(folder / "data")
         assert broker.stop() == 0
+
+
+@pytest.fixture
+def address(secured: tuple[str, str]) -> str:
+    return secured[0]
 
 
 @pytest.fixture
@@ -100,6 +106,29 @@ def test_a_user_is_added_gets_another_password_and_is_removed(
     assert qanat("user", "remove", "bob", "--yes").returncode == 0
     assert qanat("topic", "list", user="bob", password="hunter3").returncode == 1
     assert "there is no user bob" in qanat("user", "remove", "bob", "--yes").stderr
+
+
+def test_a_lost_password_is_set_in_the_store_of_a_running_broker(
+    qanat: Command, secured: tuple[str, str], password_file: str
+) -> None:
+    qanat("user", "add", "frank", "--password-file", password_file)
+    Path(password_file).write_text("remembered\n")
+    data_dir = ("--data-dir", secured[1])
+    assert qanat("user", "password", "frank", "--password-file", password_file, *data_dir).returncode == 0
+    assert wait_for(lambda: qanat("topic", "list", user="frank", password="remembered").returncode == 0)
+    listed = qanat("user", "list", *data_dir, "-o", "json").stdout
+    assert {"user": "frank", "mechanism": "SCRAM-SHA-256", "iterations": 4096} in json.loads(listed)
+    assert qanat("user", "remove", "frank", "--mechanism", "SCRAM-SHA-512", "--yes", *data_dir).returncode == 0
+    assert wait_for(lambda: qanat("topic", "list", user="frank", password="remembered").returncode == 1)
+
+
+def wait_for(is_so: Callable[[], bool]) -> bool:
+    """Whether it becomes so soon: running brokers see the store by their watch."""
+    for _ in range(100):
+        if is_so():
+            return True
+        time.sleep(0.1)
+    return False
 
 
 def test_a_password_comes_from_a_file_that_others_cannot_read(qanat: Command, password_file: str) -> None:
