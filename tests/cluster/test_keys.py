@@ -30,6 +30,9 @@ TOPIC_ID = TopicId(UUID(int=0xFFFE << 96 | 7))
         (keys.partition(TOPIC_ID, 12), keys.PartitionKey(TOPIC_ID, 12)),
         (keys.failure_report(12), keys.FailureReportKey(12)),
         (keys.eviction(12), keys.EvictionKey(12)),
+        (keys.acl("0a1b"), keys.AclKey("0a1b")),
+        (keys.credential("a/b %2F ü", "SCRAM-SHA-256"), keys.CredentialKey("a/b %2F ü", "SCRAM-SHA-256")),
+        (keys.SCRAM_SECRET, keys.ScramSecretKey()),
     ],
 )
 def test_a_key_is_read_as_it_was_written(key: str, parsed: keys.Key) -> None:
@@ -62,7 +65,13 @@ def test_a_key_is_read_as_it_was_written(key: str, parsed: keys.Key) -> None:
         "/qanat/suspicions/one",
         "/qanat/suspicions/1/2",
         "/qanat/evictions/one",
-        "/qanat/acls/1",
+        "/qanat/acls/",
+        "/qanat/acls/1/2",
+        "/qanat/credentials/alice",
+        "/qanat/credentials/alice/",
+        "/qanat/credentials//SCRAM-SHA-256",
+        "/qanat/credentials/alice/SCRAM-SHA-256/more",
+        "/qanat/credentials/al%69ce/SCRAM-SHA-256",
         "/qanat/cluster/id",
     ],
 )

@@ -3,6 +3,8 @@
 - `api_table`           which APIs are served, in which versions, by which module: one line each
 - `request_context`     what a handler knows of a request besides its message; `caller` the client behind it
 - `authorization`       what a caller may do, and a handler behind its rule; `allowed_operations` as bits (KIP-430)
+- `permissions`         what a principal may do, remembered until the rules change
+- `parked_access`       fetches that waited are checked again
 - `interceptor`         the one place in front of all handlers
 - `admin_tasks`         administration that runs to its end, whether or not the client waits
 - `error_counts`        the errors that a response carries
@@ -10,7 +12,7 @@
 - `groups`              consumer groups and their offsets
 - `share`               share groups (KIP-932) and their state
 - `transactions`        transactions and producer ids
-- `topics`, `configs`, `cluster`  administration
+- `topics`, `configs`, `cluster`, `security`  administration
 
 A module per API opens with its card: the versions served, what each added, where it deliberately differs from Kafka.
 It has `handle(request, context)` and `authorize(request, access)`.

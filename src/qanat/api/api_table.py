@@ -116,6 +116,11 @@ _SERVED = (
     ServedApi(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1, "api.share.describe_share_group_offsets"),
     ServedApi(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0, "api.share.alter_share_group_offsets"),
     ServedApi(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0, "api.share.delete_share_group_offsets"),
+    ServedApi(ApiKey.DESCRIBE_ACLS, 1, 3, "api.security.describe_acls"),
+    ServedApi(ApiKey.CREATE_ACLS, 1, 3, "api.security.create_acls"),
+    ServedApi(ApiKey.DELETE_ACLS, 1, 3, "api.security.delete_acls"),
+    ServedApi(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, "api.security.describe_user_scram_credentials"),
+    ServedApi(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, "api.security.alter_user_scram_credentials"),
     ServedApi(ApiKey.GET_REPLICA_LOG_INFO, 0, 0, "api.cluster.get_replica_log_info"),
 )
 

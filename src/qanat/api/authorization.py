@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 
 from qanat.api.allowed_operations import ON_CLUSTER, ON_GROUPS, ON_TOPICS
+from qanat.log.runtime.sync_future import SyncFuture
 from qanat.model.ids import TopicId
-from qanat.security.authorization import CLUSTER, Operation, Resource, ResourceKind
+from qanat.security.authorization import CLUSTER, Operation, ResourceKind
 
 if TYPE_CHECKING:
     from qanat.api.caller import Caller
+    from qanat.api.permissions import Permissions
     from qanat.broker.broker import Broker
-    from qanat.security.authentication import Principal
-    from qanat.security.authorization import Authorizer
 
 Complete = Callable[[Any], Any]
 """Makes the final response from the handler's."""
@@ -51,23 +51,16 @@ GRANTED = Granted()
 class AuthorizedTopics(Struct, frozen=True):
     """The topics that a principal may describe; equal for equal principals, hosts and authorizers."""
 
-    authorizer: Authorizer
-    super_users: tuple[str, ...]
-    principal: Principal
-    host: str
+    permissions: Permissions
 
     def __call__(self, topic: str) -> bool:
-        if str(self.principal) in self.super_users:
-            return True
-        resource = Resource(ResourceKind.TOPIC, topic)
-        return self.authorizer.allows(self.principal, self.host, Operation.DESCRIBE, resource)
+        return self.permissions.allow(Operation.DESCRIBE, ResourceKind.TOPIC, topic)
 
 
 class AccessCheck(Struct, frozen=True):
-    """A caller with a request of one version, and the authorizer that decides what it may do."""
+    """A caller with a request of one version, and what it may do."""
 
-    authorizer: Authorizer
-    super_users: tuple[str, ...]
+    permissions: Permissions
     caller: Caller
     version: int
     broker: Broker
@@ -75,7 +68,7 @@ class AccessCheck(Struct, frozen=True):
     @property
     def visibility(self) -> AuthorizedTopics:
         """The topics that the caller may describe; still valid when the caller is gone."""
-        return AuthorizedTopics(self.authorizer, self.super_users, self.caller.principal, self.caller.host)
+        return AuthorizedTopics(self.permissions)
 
     # Verdicts
 
@@ -120,30 +113,38 @@ class AccessCheck(Struct, frozen=True):
     # Permissions
 
     def may(self, operation: Operation, kind: ResourceKind, name: str) -> bool:
-        return self._is_allowed(operation, Resource(kind, name))
+        if self.permissions.allow(operation, kind, name):
+            return True
+        self.caller.last_denial = (operation, kind, name)
+        return False
 
     def may_topic(self, operation: Operation, name: str) -> bool:
-        return self._is_allowed(operation, Resource(ResourceKind.TOPIC, name))
+        return self.may(operation, ResourceKind.TOPIC, name)
 
     def may_topic_or_id(self, operation: Operation, name: str | None, topic_id: bytes) -> bool:
         """The same for a topic by name or by id. An unknown id is allowed: the handler does not know it either."""
         found = self.topic_name(name, topic_id)
         return found is None or self.may_topic(operation, found)
 
+    def may_any_topic(self, operation: Operation) -> bool:
+        """Whether the caller may do this to any topic, existing or not.
+
+        An authorizer that cannot say is asked for the topics that exist.
+        """
+        answer = self.permissions.allow_any(operation, ResourceKind.TOPIC)
+        if answer is None:
+            topics = self.broker.metadata.image.topics
+            return any(self.permissions.allow(operation, ResourceKind.TOPIC, name) for name in topics)
+        return answer
+
     def may_group(self, operation: Operation, name: str) -> bool:
-        return self._is_allowed(operation, Resource(ResourceKind.GROUP, name))
+        return self.may(operation, ResourceKind.GROUP, name)
 
     def may_transactional_id(self, operation: Operation, name: str) -> bool:
-        return self._is_allowed(operation, Resource(ResourceKind.TRANSACTIONAL_ID, name))
+        return self.may(operation, ResourceKind.TRANSACTIONAL_ID, name)
 
     def may_cluster(self, operation: Operation) -> bool:
-        return self._is_allowed(operation, CLUSTER)
-
-    def _is_allowed(self, operation: Operation, resource: Resource) -> bool:
-        caller = self.caller
-        if str(caller.principal) in self.super_users:
-            return True
-        return self.authorizer.allows(caller.principal, caller.host, operation, resource)
+        return self.may(operation, ResourceKind.CLUSTER, CLUSTER.name)
 
     def topic_name(self, name: str | None, topic_id: bytes) -> str | None:
         """The name of a topic that was named by name or id; None for an unknown id."""
@@ -155,35 +156,51 @@ class AccessCheck(Struct, frozen=True):
     # Allowed operations as bits (KIP-430)
 
     def topic_operations(self, name: str) -> int:
-        return self._operations(Resource(ResourceKind.TOPIC, name), ON_TOPICS)
+        return self._operations(ResourceKind.TOPIC, name, ON_TOPICS)
 
     def group_operations(self, name: str) -> int:
-        return self._operations(Resource(ResourceKind.GROUP, name), ON_GROUPS)
+        return self._operations(ResourceKind.GROUP, name, ON_GROUPS)
 
     def cluster_operations(self) -> int:
         """None of them where the caller may not describe the cluster."""
-        return self._operations(CLUSTER, ON_CLUSTER) if self.may_cluster(Operation.DESCRIBE) else 0
+        if not self.may_cluster(Operation.DESCRIBE):
+            return 0
+        return self._operations(ResourceKind.CLUSTER, CLUSTER.name, ON_CLUSTER)
 
-    def _operations(self, resource: Resource, possible: int) -> int:
-        return sum(1 << one for one in Operation if possible >> one & 1 and self._is_allowed(one, resource))
+    def _operations(self, kind: ResourceKind, name: str, possible: int) -> int:
+        return sum(1 << one for one in Operation if possible >> one & 1 and self.permissions.allow(one, kind, name))
 
 
 AuthorizationRule = Callable[[Any, AccessCheck], Verdict]
 
 
-def handle_authorized(rule: AuthorizationRule, handle: Callable[[], Any], request: Any, access: AccessCheck) -> Any:
-    """The outcome of a handler behind its rule, in any form that a handler may return."""
+def handle_authorized(
+    rule: AuthorizationRule,
+    handle: Callable[[], Any],
+    request: Any,
+    access: AccessCheck,
+    recheck: Complete | None = None,
+) -> Any:
+    """The outcome of a handler behind its rule, in any form that a handler may return.
+
+    `recheck` gets a response that had to wait, before it is complete.
+    """
     verdict = rule(request, access)
     if isinstance(verdict, Denied):
         return verdict.response
     outcome = handle()
-    if verdict.complete is None:
+    if isinstance(outcome, Struct) or outcome is None:
+        return outcome if verdict.complete is None else verdict.complete(outcome)
+    complete = _in_turn(recheck, verdict.complete)
+    if complete is None:
         return outcome
-    if isinstance(outcome, asyncio.Future):
-        return _completed(outcome, verdict.complete)
-    if isinstance(outcome, Coroutine):
-        return _after(outcome, verdict.complete)
-    return verdict.complete(outcome)
+    return _completed(outcome, complete) if isinstance(outcome, asyncio.Future) else _after(outcome, complete)
+
+
+def _in_turn(first: Complete | None, then: Complete | None) -> Complete | None:
+    if first is None or then is None:
+        return first or then
+    return lambda response: then(first(response))
 
 
 async def _after(outcome: Coroutine[Any, Any, Any], complete: Complete) -> Any:
@@ -192,17 +209,24 @@ async def _after(outcome: Coroutine[Any, Any, Any], complete: Complete) -> Any:
 
 
 def _completed(outcome: asyncio.Future[Any], complete: Complete) -> asyncio.Future[Any]:
+    """A future of the completed response; settled in the same turn of the loop where the outcome is."""
+    if isinstance(outcome, SyncFuture):
+        settled: SyncFuture[Any] = SyncFuture(loop=outcome.get_loop())
+        outcome.sync_callback = lambda done: _pass_on(done, complete, settled.settle, settled)
+        return settled
     final: asyncio.Future[Any] = outcome.get_loop().create_future()
-
-    def pass_on(done: asyncio.Future[Any]) -> None:
-        if final.done():
-            return
-        if done.cancelled():
-            final.cancel()
-        elif (fault := done.exception()) is not None:
-            final.set_exception(fault)
-        else:
-            final.set_result(complete(done.result()))
-
-    outcome.add_done_callback(pass_on)
+    outcome.add_done_callback(lambda done: _pass_on(done, complete, final.set_result, final))
     return final
+
+
+def _pass_on(
+    done: asyncio.Future[Any], complete: Complete, settle: Callable[[Any], None], final: asyncio.Future[Any]
+) -> None:
+    if final.done():
+        return
+    if done.cancelled():
+        final.cancel()
+    elif (fault := done.exception()) is not None:
+        final.settle_with_fault(fault) if isinstance(final, SyncFuture) else final.set_exception(fault)
+    else:
+        settle(complete(done.result()))

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from qanat.api.records.refused_batches import RefusedBatches
 from qanat.security.authentication import Principal
+
+if TYPE_CHECKING:
+    from qanat.security.authorization import Operation, ResourceKind
+
+    Denial = tuple[Operation, ResourceKind, str]
+    """An operation on a resource of a kind and name."""
 
 
 class Caller(Protocol):
@@ -14,6 +20,8 @@ class Caller(Protocol):
 
     principal: Principal
     refused_batches: RefusedBatches
+    last_denial: Denial | None
+    """What the authorizer denied last, for a message to the client."""
 
     def __hash__(self) -> int:
         """Callers differ by identity."""

@@ -4,7 +4,8 @@
 - `command_tree`   every command, with its module and its one-line meaning
 - `start`          `qanat start`, `qanat dev`
 - `records`        `qanat produce`, `qanat consume`
-- `topics` `groups` `transactions` `configs` `cluster` `pipelines` `logs` `profiles`   a module per verb of the noun
+- `topics` `groups` `transactions` `configs` `cluster` `pipelines` `logs` `profiles` `users` `acls`   a module per
+  verb of the noun
 - `doctor`         `qanat doctor`
 - `bench`          `qanat bench`
 - `completion`     `qanat completion`
@@ -16,7 +17,8 @@
 - `metrics_page`   docs/operating/metrics.md, generated
 
 Rule 1: `qanat NOUN VERB` is the module `NOUNs.VERB`; a test keeps it so.
-Rule 2: commands talk to clusters through `connection`, as any client does; only `start` opens a node.
+Rule 2: commands talk to clusters through `connection`, as any client does; only `start` opens a node, and only
+        `users` a metadata store, for the first user.
 Rule 3: packages import downward: commands, then `node` and `configs`, then `terminal`, `client`, `settings`
         (`[tool.importlinter]` in pyproject.toml).
 """

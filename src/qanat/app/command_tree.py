@@ -122,6 +122,28 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
         ),
     ),
     CommandGroup(
+        "user",
+        "users",
+        "Users that log in with SCRAM: add, list, remove, set passwords.",
+        (
+            Command("add", "add:add", "Add a user."),
+            Command("list", "list:list_users", "List users."),
+            Command("password", "password:password", "Set another password."),
+            Command("remove", "remove:remove", "Remove users."),
+        ),
+    ),
+    CommandGroup(
+        "acl",
+        "acls",
+        "Rules of the built-in authorizer: who may do what to which resource.",
+        (
+            Command("add", "add:add", "Allow operations on resources, or deny them."),
+            Command("list", "list:list_acls", "List rules."),
+            Command("remove", "remove:remove", "Remove rules."),
+            Command("why", "why:why", "Say whether a principal may do something, and by which rule."),
+        ),
+    ),
+    CommandGroup(
         "profile",
         "profiles",
         "Names for clusters, instead of addresses.",

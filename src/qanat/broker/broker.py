@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from qanat.broker.coordinators.transaction_coordinator import TransactionCoordinator
     from qanat.broker.coordinators.transaction_markers import MarkerWriter
     from qanat.broker.coordinators.transaction_verification import TransactionVerification
+    from qanat.broker.security.acl_authorizer import AclAuthorizer
     from qanat.broker.settings.group_settings import GroupConfigs
     from qanat.broker.share.administration import ShareAdministration
     from qanat.broker.share.consume_retention import ConsumeRetention
@@ -99,6 +100,8 @@ class Broker:
             self.counters,
             draw,
         )
+        self.acl_authorizer: AclAuthorizer | None = None
+        """The built-in authorizer, where it is configured; the ACL APIs change its rules."""
         self.metadata_changes.on_topic_deleted = self._forget_share_states
         self.controller_loop = ControllerLoop(self, self.current_settings, self.peers, self.replica_logs)
         self.failure_detection = FailureDetection(self, self.peers)

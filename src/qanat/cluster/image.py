@@ -65,6 +65,13 @@ class MetadataImage:
         self.failure_reports: dict[int, values.FailureReport] = {}
         """Brokers that another broker reports as failed."""
         self.evictions: dict[int, values.Eviction] = {}
+        self.acls: dict[str, values.AclEntry] = {}
+        """ACLs by their keys."""
+        self.acls_version = 0
+        """Raised by every change of a key of an ACL, readable or not; of this image only."""
+        self.credentials: dict[tuple[str, str], values.ScramCredential] = {}
+        """By user and SASL mechanism."""
+        self.scram_secret = b""
         self.unreadable: dict[str, str] = {}
         self.revisions: dict[str, Revision] = {}
         """When each key of the store, known or not, was last written."""
@@ -171,6 +178,8 @@ class MetadataImage:
 
     def _take(self, event: Event) -> None:
         self._forget(event.key)
+        if event.key.startswith(keys.ACLS):
+            self.acls_version += 1
         if event.kind is EventKind.DELETE:
             self._deleted[event.key] = event.revision
         else:
@@ -193,15 +202,8 @@ class MetadataImage:
                 topic_config = values.decode(values.TopicConfig, value)
                 self.topic_configs[name] = topic_config.overrides
                 self._learn_flushing(topic_config, event)
-            case keys.BrokerKey(node_id):
-                self.brokers[node_id] = values.decode(values.BrokerRegistration, value)
-                self.broker_epochs[node_id] = event.create_revision
-                self._index_faults()
-            case keys.NodeDirectoryKey(node_id):
-                directory = values.decode(values.NodeDirectory, value)
-                self.node_directories[node_id] = directory.directory_id
-                if not directory.is_first:
-                    self.directories_since[node_id] = event.revision
+            case keys.BrokerKey() | keys.NodeDirectoryKey():
+                self._learn_node(key, event)
             case keys.PartitionKey(topic_id, number):
                 self.partition_states[str(topic_id), number] = values.decode(values.PartitionState, value)
             case keys.BrokerConfigKey(node_id):
@@ -212,6 +214,8 @@ class MetadataImage:
                 self.group_configs[group_id] = values.decode(values.GroupConfig, value).overrides
             case keys.FailureReportKey() | keys.EvictionKey() | keys.ReplicaFaultsKey():
                 self._learn_failure(key, value)
+            case keys.AclKey() | keys.CredentialKey() | keys.ScramSecretKey():
+                self._learn_security(key, event)
             case keys.TopicIdKey() | keys.ProducerIdsKey() | None:
                 pass
             case unknown:
@@ -226,6 +230,18 @@ class MetadataImage:
             case keys.ControllerKey():
                 self.controller = values.decode(values.Controller, event.value)
                 self.controller_epoch = event.create_revision
+
+    def _learn_node(self, key: keys.BrokerKey | keys.NodeDirectoryKey, event: Event) -> None:
+        match key:
+            case keys.BrokerKey(node_id):
+                self.brokers[node_id] = values.decode(values.BrokerRegistration, event.value)
+                self.broker_epochs[node_id] = event.create_revision
+                self._index_faults()
+            case keys.NodeDirectoryKey(node_id):
+                directory = values.decode(values.NodeDirectory, event.value)
+                self.node_directories[node_id] = directory.directory_id
+                if not directory.is_first:
+                    self.directories_since[node_id] = event.revision
 
     def _learn_flushing(self, config: values.TopicConfig | values.BrokerConfig, event: Event) -> None:
         if config.flush_set_at:
@@ -243,6 +259,15 @@ class MetadataImage:
             case keys.ReplicaFaultsKey(node_id):
                 self.fault_reports[node_id] = values.decode(values.ReplicaFaults, value)
                 self._index_faults()
+
+    def _learn_security(self, key: keys.AclKey | keys.CredentialKey | keys.ScramSecretKey, event: Event) -> None:
+        match key:
+            case keys.AclKey():
+                self.acls[event.key] = values.decode(values.AclEntry, event.value)
+            case keys.CredentialKey(user, mechanism):
+                self.credentials[user, mechanism] = values.decode(values.ScramCredential, event.value)
+            case keys.ScramSecretKey():
+                self.scram_secret = values.decode(values.ScramSecret, event.value).secret
 
     def _learn_topic(self, name: str, topic: values.Topic) -> None:
         try:
@@ -265,13 +290,8 @@ class MetadataImage:
                 self._forget_topic(name)
             case keys.TopicConfigKey(name):
                 self.topic_configs.pop(name, None)
-            case keys.BrokerKey(node_id):
-                self.brokers.pop(node_id, None)
-                self.broker_epochs.pop(node_id, None)
-                self._index_faults()
-            case keys.NodeDirectoryKey(node_id):
-                self.directories_since.pop(node_id, None)
-                self.node_directories.pop(node_id, None)
+            case keys.BrokerKey() | keys.NodeDirectoryKey():
+                self._forget_node(parsed)
             case keys.PartitionKey(topic_id, number):
                 self.partition_states.pop((str(topic_id), number), None)
             case keys.BrokerConfigKey(node_id):
@@ -280,6 +300,8 @@ class MetadataImage:
                 self.group_configs.pop(group_id, None)
             case keys.FailureReportKey() | keys.EvictionKey() | keys.ReplicaFaultsKey():
                 self._forget_failure(parsed)
+            case keys.AclKey() | keys.CredentialKey() | keys.ScramSecretKey():
+                self._forget_security(parsed)
             case keys.TopicIdKey() | keys.ProducerIdsKey() | None:
                 pass
             case unknown:
@@ -294,6 +316,16 @@ class MetadataImage:
             case keys.ControllerKey():
                 self.controller = None
 
+    def _forget_node(self, key: keys.BrokerKey | keys.NodeDirectoryKey) -> None:
+        match key:
+            case keys.BrokerKey(node_id):
+                self.brokers.pop(node_id, None)
+                self.broker_epochs.pop(node_id, None)
+                self._index_faults()
+            case keys.NodeDirectoryKey(node_id):
+                self.directories_since.pop(node_id, None)
+                self.node_directories.pop(node_id, None)
+
     def _forget_failure(self, key: keys.FailureReportKey | keys.EvictionKey | keys.ReplicaFaultsKey) -> None:
         match key:
             case keys.EvictionKey(node_id):
@@ -303,6 +335,15 @@ class MetadataImage:
             case keys.ReplicaFaultsKey(node_id):
                 self.fault_reports.pop(node_id, None)
                 self._index_faults()
+
+    def _forget_security(self, key: keys.AclKey | keys.CredentialKey | keys.ScramSecretKey) -> None:
+        match key:
+            case keys.AclKey(digest):
+                self.acls.pop(keys.acl(digest), None)
+            case keys.CredentialKey(user, mechanism):
+                self.credentials.pop((user, mechanism), None)
+            case keys.ScramSecretKey():
+                self.scram_secret = b""
 
     def _forget_topic(self, name: str) -> None:
         topic = self.topics.pop(name, None)

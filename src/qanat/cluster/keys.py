@@ -15,8 +15,11 @@
     /qanat/suspicions/<node id>                 `FailureReport`, under its witness's lease; gone after some seconds
     /qanat/evictions/<node id>                  `Eviction`, the last one of that node by the failure detector
     /qanat/features/format                      `ClusterFormat`; none in clusters from before there were levels
+    /qanat/acls/<digest of the rule>            `AclEntry`; the same rule has the same key (`acls`)
+    /qanat/credentials/<user>/<mechanism>       `ScramCredential`; the user with %2F for / and the like
+    /qanat/scram-secret                         `ScramSecret`, written once
 
-Reserved for later: /qanat/acls/, /qanat/client-quotas/, /qanat/credentials/,
+Reserved for later: /qanat/client-quotas/,
 /qanat/node-names/ (which number a named node has), other keys of /qanat/features/.
 
 A partition's state is keyed by the topic's id, so that a topic that was deleted and created
@@ -26,6 +29,8 @@ fits into one commit.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -47,6 +52,9 @@ REPLICA_FAULTS = ROOT + "replica-faults/"
 FAILURE_REPORTS = ROOT + "suspicions/"
 EVICTIONS = ROOT + "evictions/"
 FORMAT = ROOT + "features/format"
+ACLS = ROOT + "acls/"
+CREDENTIALS = ROOT + "credentials/"
+SCRAM_SECRET = ROOT + "scram-secret"
 
 _ALL_BROKERS = "default"
 
@@ -92,6 +100,16 @@ def group_config(group_id: str) -> str:
     from urllib.parse import quote  # Costly to import at every start, for settings that few groups have.
 
     return GROUP_CONFIGS + quote(group_id, safe="")
+
+
+def acl(digest: str) -> str:
+    return ACLS + digest
+
+
+def credential(user: str, mechanism: str) -> str:
+    from urllib.parse import quote
+
+    return f"{CREDENTIALS}{quote(user, safe='')}/{mechanism}"
 
 
 def partitions_of(identity: TopicId) -> str:
@@ -179,6 +197,23 @@ class GroupConfigKey(Struct, frozen=True):
     group_id: str
 
 
+class AclKey(Struct, frozen=True):
+    """An ACL."""
+
+    digest: str
+
+
+class CredentialKey(Struct, frozen=True):
+    """A user's credential for one SASL mechanism."""
+
+    user: str
+    mechanism: str
+
+
+class ScramSecretKey(Struct, frozen=True):
+    """What salts of unknown users are made from."""
+
+
 class PartitionKey(Struct, frozen=True):
     """A partition's state."""
 
@@ -202,6 +237,9 @@ Key = (
     | PartitionKey
     | FailureReportKey
     | EvictionKey
+    | AclKey
+    | CredentialKey
+    | ScramSecretKey
 )
 
 _SINGLE: dict[str, Key] = {
@@ -209,7 +247,18 @@ _SINGLE: dict[str, Key] = {
     CONTROLLER: ControllerKey(),
     PRODUCER_IDS: ProducerIdsKey(),
     FORMAT: FormatKey(),
+    SCRAM_SECRET: ScramSecretKey(),
 }
+
+
+_BY_NODE: dict[str, Callable[[int], Key]] = {
+    "brokers": BrokerKey,
+    "node-directories": NodeDirectoryKey,
+    "replica-faults": ReplicaFaultsKey,
+    "suspicions": FailureReportKey,
+    "evictions": EvictionKey,
+}
+"""Folders of keys that end with a node's number."""
 
 
 def parse(key: str) -> Key | None:
@@ -226,20 +275,16 @@ def parse(key: str) -> Key | None:
             return TopicConfigKey(rest)
         case "topic-ids":
             return None if (identity := _topic_id(rest)) is None else TopicIdKey(identity)
-        case "brokers":
-            return None if (node_id := _number(rest)) is None else BrokerKey(node_id)
         case "broker-configs":
             return _broker_config(rest)
         case "group-configs":
             return _group_config(rest)
-        case "node-directories":
-            return None if (node_id := _number(rest)) is None else NodeDirectoryKey(node_id)
         case "partitions":
             return _partition(rest)
-        case "replica-faults":
-            return None if (node_id := _number(rest)) is None else ReplicaFaultsKey(node_id)
+        case "acls" | "credentials":
+            return _of_security(folder, rest)
         case _:
-            return _of_the_failure_detector(folder, rest)
+            return _of_node(folder, rest)
 
 
 def _group_config(rest: str) -> GroupConfigKey | None:
@@ -262,11 +307,20 @@ def _partition(rest: str) -> PartitionKey | None:
     return None if identity is None or number is None else PartitionKey(identity, number)
 
 
-def _of_the_failure_detector(folder: str, rest: str) -> FailureReportKey | EvictionKey | None:
-    node_id = _number(rest)
-    if node_id is None or folder not in ("suspicions", "evictions"):
-        return None
-    return FailureReportKey(node_id) if folder == "suspicions" else EvictionKey(node_id)
+def _of_node(folder: str, rest: str) -> Key | None:
+    make, node_id = _BY_NODE.get(folder), _number(rest)
+    return None if make is None or node_id is None else make(node_id)
+
+
+def _of_security(folder: str, rest: str) -> AclKey | CredentialKey | None:
+    from urllib.parse import unquote
+
+    if folder == "acls":
+        return AclKey(rest) if "/" not in rest else None
+    quoted, _, mechanism = rest.partition("/")
+    user = unquote(quoted)
+    is_ours = mechanism and "/" not in mechanism and credential(user, mechanism) == CREDENTIALS + rest
+    return CredentialKey(user, mechanism) if user and is_ours else None
 
 
 def _number(text: str) -> int | None:

@@ -248,6 +248,42 @@ class ProducerIdBlock(msgspec.Struct, frozen=True, kw_only=True):
     next: int
 
 
+class AclEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """An ACL, in Kafka's names. A name that this version does not know is of a later one (`broker.security`)."""
+
+    version: int = 1
+    resource_type: str
+    name: str
+    pattern_type: str
+    principal: str
+    host: str
+    operation: str
+    permission: str
+
+
+class ScramCredential(msgspec.Struct, frozen=True, kw_only=True):
+    """What the brokers know of a user's password: enough to check it, not to log in with."""
+
+    version: int = 1
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def __repr__(self) -> str:
+        return f"ScramCredential(iterations={self.iterations})"
+
+
+class ScramSecret(msgspec.Struct, frozen=True, kw_only=True):
+    """What salts of unknown users are made from, so that all brokers answer alike for a name."""
+
+    version: int = 1
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return "ScramSecret()"
+
+
 Value = TypeVar("Value", bound=msgspec.Struct)
 
 

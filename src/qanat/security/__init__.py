@@ -4,7 +4,9 @@
 - `authentication` the port for SASL mechanisms: a dialogue of tokens, step by step
 - `sasl_exchange`  the SASL exchange of one connection
 - `plain`          the mechanism PLAIN
+- `scram`          the mechanisms SCRAM-SHA-256 and SCRAM-SHA-512
 - `authorization`  the port for authorizers, with Kafka's operations and resources
+- `acls`           rules, and the index that finds the one that decides; `acl_filters` finds rules
 
 Rule: everything here is pure. An adapter makes a mechanism that has to read a file.
 """

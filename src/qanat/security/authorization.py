@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from qanat.security.authentication import Principal
 
@@ -16,6 +16,8 @@ from qanat.security.authentication import Principal
 class Operation(IntEnum):
     """Kafka's operations, with Kafka's numbers."""
 
+    ALL = 2
+    """In rules only: no request asks for it."""
     READ = 3
     WRITE = 4
     CREATE = 5
@@ -26,6 +28,9 @@ class Operation(IntEnum):
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
 
 
 class ResourceKind(IntEnum):
@@ -35,6 +40,8 @@ class ResourceKind(IntEnum):
     GROUP = 3
     CLUSTER = 4
     TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +65,15 @@ class Authorizer(Protocol):
     def allows(self, principal: Principal, host: str, operation: Operation, resource: Resource) -> bool:
         """Whether `principal`, connected from `host`, may do this. Permission to read, write, delete or alter a
         resource implies permission to describe it: the authorizer applies that rule."""
+
+
+@runtime_checkable
+class RevisedAuthorizer(Authorizer, Protocol):
+    """An authorizer whose answers stay the same as long as its revision does: callers may keep them until then."""
+
+    @property
+    def revision(self) -> int:
+        """Raised by every change of the rules."""
+
+    def allows_any(self, principal: Principal, host: str, operation: Operation, kind: ResourceKind) -> bool:
+        """Whether there is a name of this kind, existing or not, on which `principal` may do this."""

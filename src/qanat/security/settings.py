@@ -15,11 +15,16 @@ class SecuritySettings(Settings, frozen=True):
     listener_security_protocol: SecurityProtocol = "PLAINTEXT"
     """Security protocol of the Kafka listener: `SASL_PLAINTEXT` requires authentication; nothing is encrypted."""
     sasl_enabled_mechanisms: str = "PLAIN"
-    """Installed authenticators that a `SASL_PLAINTEXT` listener offers, separated by commas."""
+    """Mechanisms that a `SASL_PLAINTEXT` listener offers, separated by commas: `PLAIN`, `SCRAM-SHA-256`,
+    `SCRAM-SHA-512`, or installed authenticators."""
     sasl_plain_credentials_file: str | None = None
     """Names and passwords for the mechanism PLAIN: a file with one `name:password` a line."""
     authorizer_class_name: str = ""
-    """Installed authorizer that decides what a principal may do; empty allows everything."""
+    """Authorizer that decides what a principal may do: `StandardAuthorizer` decides by ACLs, and Kafka's
+    `org.apache.kafka.metadata.authorizer.StandardAuthorizer` stands for it; others are installed. Empty allows
+    everything."""
+    allow_everyone_if_no_acl_found: bool = False
+    """Whether a resource that no ACL names is open to every principal."""
     super_users: str = ""
     """Principals that bypass the authorizer, such as `User:admin;User:root`."""
 

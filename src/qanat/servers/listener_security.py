@@ -12,6 +12,8 @@ from typing import Any
 from qanat.api.api_table import ServedApi
 from qanat.api.authorization import AccessCheck, handle_authorized
 from qanat.api.caller import Caller
+from qanat.api.parked_access import recheck_when_changed
+from qanat.api.permissions import PermissionTable
 from qanat.api.request_context import RequestContext
 from qanat.broker.broker import Broker
 from qanat.model.errors import MalformedMessageError
@@ -31,7 +33,7 @@ class ListenerSecurity:
     ) -> None:
         self.mechanisms = mechanisms
         self.authorizer = authorizer
-        self._super_users = super_users
+        self._permissions = None if authorizer is None else PermissionTable(authorizer, super_users)
 
     def begin_authentication(self) -> SaslExchange | None:
         """The authentication that a new connection starts with; None where it needs none."""
@@ -39,8 +41,8 @@ class ListenerSecurity:
 
     def access(self, broker: Broker, caller: Caller, version: int) -> AccessCheck:
         """What a caller may do with a request of this version."""
-        assert self.authorizer is not None, "an authorizer is configured"
-        return AccessCheck(self.authorizer, self._super_users, caller, version, broker)
+        assert self._permissions is not None, "an authorizer is configured"
+        return AccessCheck(self._permissions.of(caller.principal, caller.host), caller, version, broker)
 
     def handle(self, served: ServedApi, request: Any, context: RequestContext) -> Any:
         """Handle a request as far as its caller is allowed to make it; the dispatcher's interceptor."""
@@ -49,4 +51,5 @@ class ListenerSecurity:
             raise MalformedMessageError(f"{served.api.name} is refused: it has no authorization rule")
         access = self.access(context.broker, context.caller, context.version)
         context.visibility = access.visibility
-        return handle_authorized(rule, lambda: served.handle(request, context), request, access)
+        recheck = recheck_when_changed(served.key, request, access)
+        return handle_authorized(rule, lambda: served.handle(request, context), request, access, recheck)

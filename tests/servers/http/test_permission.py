@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +11,13 @@ import pytest
 from msgspec.structs import replace
 from tests.servers.http.serving import Answer, ServedNode, node_settings, served
 
+from qanat.broker.security.user_credentials import credential_of
+from qanat.cluster.credentials import decide_upsert
 from qanat.security.authentication import Principal
 from qanat.security.authorization import Operation, Resource, ResourceKind
+from qanat.security.scram import verifier_of
 from qanat.security.settings import SecuritySettings
+from qanat.servers.listener_security import ListenerSecurity
 
 
 class OnlyOwnTopics:
@@ -31,9 +36,10 @@ def authorized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedNode]
     )
     with served(replace(node_settings(), security=settings)) as node:
         assert node.node.http is not None
-        security = node.node.http.context.gateway._security
-        assert security is not None
-        security.authorizer = OnlyOwnTopics()
+        gateway = node.node.http.context.gateway
+        assert gateway._security is not None
+        security = ListenerSecurity(gateway._security.mechanisms, OnlyOwnTopics(), ("User:root",))
+        gateway._security = security
         node.node.listener.dispatcher.interceptor = security.handle
         yield node
 
@@ -68,3 +74,45 @@ def test_a_caller_may_do_what_its_principal_may(authorized: ServedNode) -> None:
     assert asked(authorized, "alice", "DELETE", "/api/v1/topics/bob-1").status in (403, 404)
     keyed = asked(authorized, "alice", "POST", "/produce", {"topic": "alice-1", "value": 2}, Idempotency_Key="x")
     assert keyed.status == 200
+
+
+def test_a_denial_names_the_operation_and_the_resource_and_the_rule_that_is_missing(authorized: ServedNode) -> None:
+    asked(authorized, "root", "POST", "/api/v1/topics", {"name": "bob-2"})
+    refused = asked(authorized, "alice", "POST", "/produce", {"topic": "bob-2", "value": 1})
+
+    assert refused.status == 403
+    named = {key: refused.json[key] for key in ("principal", "operation", "resource_type", "resource")}
+    assert named == {"principal": "User:alice", "operation": "WRITE", "resource_type": "TOPIC", "resource": "bob-2"}
+    assert "User:alice may not WRITE topic 'bob-2'" in refused.json["detail"]
+    assert "qanat acl add --principal User:alice --operation write --topic bob-2" in refused.json["detail"]
+
+
+def test_a_wrong_password_is_answered_late(authorized: ServedNode) -> None:
+    began = time.monotonic()
+    assert authorized.get("/api/v1/topics", Authorization="Basic YWxpY2U6d3Jvbmc=").status == 401
+    assert time.monotonic() - began >= 0.1
+
+
+def test_users_of_scram_log_in_by_http_as_well(tmp_path: Path) -> None:
+    settings = SecuritySettings(
+        listener_security_protocol="SASL_PLAINTEXT",
+        sasl_enabled_mechanisms="SCRAM-SHA-512",
+        authorizer_class_name="StandardAuthorizer",
+        super_users="User:carol",
+    )
+    with served(replace(node_settings(), security=settings)) as node:
+
+        def set_password(password: str) -> None:
+            verifier = verifier_of("SCRAM-SHA-512", password, b"0123456789abcdef", 4096)
+            plan = decide_upsert("carol", "SCRAM-SHA-512", credential_of(verifier))
+            node.run(node.node.broker.metadata.commit(plan.compares, plan.operations))
+
+        def status(name: str, password: str) -> int:
+            token = base64.b64encode(f"{name}:{password}".encode()).decode()
+            return node.get("/api/v1/topics", Authorization=f"Basic {token}").status
+
+        set_password("one")
+        assert [status("carol", "one"), status("carol", "one")] == [200, 200]
+        assert [status("carol", "two"), status("nobody", "one"), status("carol", "")] == [401, 401, 401]
+        set_password("two")
+        assert [status("carol", "one"), status("carol", "two")] == [401, 200]

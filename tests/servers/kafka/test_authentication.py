@@ -157,7 +157,7 @@ def test_a_plain_listener_answers_as_kafkas_does() -> None:
         ({"sasl.enabled.mechanisms": "KERBEROS"}, r"no authenticator 'KERBEROS'; installed are .*PLAIN"),
         ({"sasl.enabled.mechanisms": ","}, r"at least one of sasl\.enabled\.mechanisms"),
         ({}, r"needs sasl\.plain\.credentials\.file"),
-        ({"authorizer.class.name": "kafka.security.Acl"}, "no authoriser 'kafka.security.Acl'; installed are"),
+        ({"authorizer.class.name": "kafka.security.Acl"}, "no authorizer 'kafka.security.Acl'; installed are"),
         ({"group.consumer.assignors": "uniform,fair"}, "no partition assignor 'fair'; installed are .*range, uniform"),
     ],
 )

@@ -24,18 +24,23 @@ from qanat.testing import EmbeddedBroker
 from qanat.wire.kafka.headers import RequestHeader
 from qanat.wire.kafka.messages import (
     alter_configs,
+    alter_user_scram_credentials,
     consumer_group_describe,
     consumer_group_heartbeat,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_groups,
     delete_records,
     delete_topics,
+    describe_acls,
     describe_cluster,
     describe_configs,
     describe_groups,
     describe_log_dirs,
     describe_topic_partitions,
+    describe_user_scram_credentials,
     fetch,
     find_coordinator,
     heartbeat,
@@ -233,6 +238,33 @@ REQUESTS: dict[ApiKey, tuple[Callable[[int], Any], ErrorCode, int]] = {
         99,
     ),
     ApiKey.DESCRIBE_LOG_DIRS: (lambda version: describe_log_dirs.DescribeLogDirsRequest(None), CLUSTER_DENIED, 99),
+    ApiKey.DESCRIBE_ACLS: (
+        lambda version: describe_acls.DescribeAclsRequest(1, None, 1, None, None, 1, 1),
+        CLUSTER_DENIED,
+        99,
+    ),
+    ApiKey.CREATE_ACLS: (
+        lambda version: create_acls.CreateAclsRequest([create_acls.AclCreation(2, TOPIC, 3, "User:a", "*", 3, 3)]),
+        CLUSTER_DENIED,
+        99,
+    ),
+    ApiKey.DELETE_ACLS: (
+        lambda version: delete_acls.DeleteAclsRequest([delete_acls.DeleteAclsFilter(1, None, 1, None, None, 1, 1)]),
+        CLUSTER_DENIED,
+        99,
+    ),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (
+        lambda version: describe_user_scram_credentials.DescribeUserScramCredentialsRequest(None),
+        CLUSTER_DENIED,
+        99,
+    ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (
+        lambda version: alter_user_scram_credentials.AlterUserScramCredentialsRequest(
+            [alter_user_scram_credentials.ScramCredentialDeletion("alice", 1)]
+        ),
+        CLUSTER_DENIED,
+        99,
+    ),
     ApiKey.INIT_PRODUCER_ID: (lambda version: init_producer_id.InitProducerIdRequest(None, 1000), CLUSTER_DENIED, 99),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (
         lambda version: offset_for_leader_epoch.OffsetForLeaderEpochRequest(

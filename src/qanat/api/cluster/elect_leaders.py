@@ -38,8 +38,12 @@ Proofs = Mapping[PartitionRef, Mapping[int, Proof]]
 
 
 def authorize(request: ElectLeadersRequest, access: AccessCheck) -> Verdict:
-    """ALTER on the cluster."""
-    refused = ElectLeadersResponse(error_code=DENIED, replica_election_results=[])
+    """ALTER on the cluster. A refusal stands at every partition as well: version 0 has no other place for it."""
+    rows = [
+        ReplicaElectionResult(topic.topic, [PartitionResult(number, DENIED, None) for number in topic.partitions])
+        for topic in request.topic_partitions or ()
+    ]
+    refused = ElectLeadersResponse(error_code=DENIED, replica_election_results=rows)
     return needs_cluster(Operation.ALTER, access, refused)
 
 

@@ -30,7 +30,9 @@ from qanat.model.error_codes import ErrorCode
 from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.share_fetch import (
     AcquiredRecords,
+    FetchPartition,
     FetchTopic,
+    ForgottenTopic,
     PartitionData,
     ShareFetchableTopicResponse,
     ShareFetchRequest,
@@ -45,15 +47,31 @@ _RECORD_LIMIT = 1
 
 
 def authorize(request: ShareFetchRequest, access: AccessCheck) -> Verdict:
-    """READ on the group and on each topic. A denied topic never enters a session, so a session needs no check."""
+    """READ on the group and on each topic, those of the session included: rules may have changed since it began."""
     if not access.may_group(Operation.READ, request.group_id or ""):
         return access.deny(ShareFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
     request.topics, denied = access.split(
         request.topics, lambda topic: access.may_topic_or_id(Operation.READ, None, bytes(topic.topic_id))
     )
+    revoked = _revoked(request, access)
+    request.forgotten_topics_data += [
+        ForgottenTopic(topic.topic_id, [row.partition_index for row in topic.partitions]) for topic in revoked
+    ]
+    denied += revoked
     if denied:
         request.max_wait_ms = 0
     return access.grant_without(denied, lambda response: response.responses, _denied)
+
+
+def _revoked(request: ShareFetchRequest, access: AccessCheck) -> list[FetchTopic]:
+    """Topics of the session that the caller may not read any more."""
+    session = access.broker.share_partitions.sessions.find(Member(request.group_id or "", request.member_id or ""))
+    revoked: dict[bytes, FetchTopic] = {}
+    for topic_id, partition in () if session is None else session.partitions:
+        if not access.may_topic_or_id(Operation.READ, None, topic_id):
+            topic = revoked.setdefault(topic_id, FetchTopic(topic_id, []))
+            topic.partitions.append(FetchPartition(partition))
+    return list(revoked.values())
 
 
 def _denied(topic: FetchTopic) -> ShareFetchableTopicResponse:

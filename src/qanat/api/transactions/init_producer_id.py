@@ -31,10 +31,7 @@ def authorize(request: InitProducerIdRequest, access: AccessCheck) -> Verdict:
         if access.may_transactional_id(Operation.WRITE, request.transactional_id):
             return access.grant()
         return access.deny(_refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
-    topics = access.broker.metadata.image.topics
-    if access.may_cluster(Operation.IDEMPOTENT_WRITE) or any(
-        access.may_topic(Operation.WRITE, name) for name in topics
-    ):
+    if access.may_cluster(Operation.IDEMPOTENT_WRITE) or access.may_any_topic(Operation.WRITE):
         return access.grant()
     return access.deny(_refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
 

@@ -10,7 +10,6 @@ number gets one from the store (`node_names`).
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import uuid
 from collections.abc import Callable
@@ -20,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from qanat.adapters.storage_engines import FileEngine
 from qanat.app.node.compose import Logs, open_log_directory
+from qanat.app.node.metadata_store import open_store, refuse_orphans
 from qanat.app.node.node_names import number_of
-from qanat.app.settings.metadata_settings import MetadataSettings
 from qanat.app.settings.node_settings import NodeSettings
 from qanat.broker.broker import Broker
 from qanat.cluster import keys, values
@@ -32,7 +31,7 @@ from qanat.groups.assignors.built_in import NAMES
 from qanat.log.directories.directory import LogDirectory
 from qanat.log.directories.storage_engine import StorageEngine
 from qanat.log.runtime.log_runtime import LogRuntime
-from qanat.model.errors import AddressInUseError, ReadOnlyError, StorageError
+from qanat.model.errors import AddressInUseError
 from qanat.security.settings import SecuritySettings
 from qanat.servers.http.settings import NOT_SERVED
 from qanat.servers.kafka.connection import KafkaConnection
@@ -108,7 +107,7 @@ class Node:
         settings = self.settings
         store = self._store
         if store is None:
-            store = await self._open_store()
+            store = await open_store(settings)
             opened.push_async_callback(store.close)
         self.node_id = await number_of(store, settings.node_id)
         self.cluster_id = await _cluster_id(store, None if settings.storage_engine == "memory" else settings)
@@ -131,12 +130,17 @@ class Node:
             topic_defaults=settings.topic_defaults,
             seed=self._seed,
         )
-        listener_security = _listener_security(settings.security)
+        self.broker.current_settings.security = settings.security
+        listener_security = _listener_security(settings.security, self.broker)
         self.listener = KafkaListener(self.broker, self._on_fault, listener_security)
         await self.listener.bind()
         inter_broker = await self._open_inter_broker(opened)
         opened.push_async_callback(self.broker.close)
         await self.broker.start(self.cluster_id, [self._advertised()], inter_broker)
+        if listener_security is not None:
+            from qanat.app.node.security import prepare
+
+            await prepare(listener_security, self.broker)
         opened.push_async_callback(self.listener.close)
         await self.listener.serve()
         opened.push_async_callback(self.broker.controlled_shutdown.hand_over)
@@ -190,25 +194,6 @@ class Node:
             self.metrics.metrics.http = http.context.counters
         opened.push_async_callback(http.close)
 
-    async def _open_store(self) -> MetadataStore:
-        # Imported where they are needed: each takes time to load.
-        settings = self.settings
-        if settings.storage_engine != "memory":
-            _make_folder(settings.data_dir)
-        if settings.metadata.metadata_store == "etcd":
-            from qanat.app.node.etcd_connection import open_etcd
-
-            return await open_etcd(settings.metadata)
-        if settings.storage_engine == "memory":
-            from qanat.adapters.memory_store import MemoryStore
-
-            return MemoryStore()
-        from qanat.adapters.sqlite_store import SqliteStore
-
-        path = f"{settings.data_dir}/metadata.db"
-        _require_file(path, settings)
-        return await SqliteStore.open(path)
-
     def _advertised(self) -> values.Listener:
         broker = self.settings.broker
         return values.Listener(
@@ -237,19 +222,13 @@ def assignors(names: list[str]) -> dict[str, Assignor] | None:
     return partition_assignors(names)
 
 
-def _listener_security(settings: SecuritySettings) -> ListenerSecurity | None:
+def _listener_security(settings: SecuritySettings, broker: Broker) -> ListenerSecurity | None:
     """Authenticators and authorizer of the listener; None where every client may do everything."""
-    is_open = settings.listener_security_protocol == "PLAINTEXT"
-    if is_open and not settings.authorizer_class_name:
+    if settings.listener_security_protocol == "PLAINTEXT" and not settings.authorizer_class_name:
         return None
-    from qanat.app.node.plugins import authenticators, authorizer
-    from qanat.servers.listener_security import ListenerSecurity
+    from qanat.app.node.security import listener_security
 
-    return ListenerSecurity(
-        None if is_open else authenticators(settings),
-        authorizer(settings) if settings.authorizer_class_name else None,
-        settings.super_principals,
-    )
+    return listener_security(settings, broker)
 
 
 def reachable_host(bound: str) -> str:
@@ -267,48 +246,6 @@ async def _cluster_id(store: MetadataStore, keeping: NodeSettings | None) -> str
         if entry is not None:
             return values.decode(values.ClusterInfo, entry.value).cluster_id
         if keeping is not None:
-            _refuse_orphans(keeping)
+            refuse_orphans(keeping)
         info = values.ClusterInfo(cluster_id=uuid.uuid4().hex[:22])
         await store.commit([Absent(keys.CLUSTER)], [Put(keys.CLUSTER, values.encode(info)), first_level()])
-
-
-def _make_folder(data_dir: str) -> None:
-    try:
-        os.makedirs(data_dir, exist_ok=True)
-    except OSError as fault:
-        raise ReadOnlyError(
-            f"cannot create the data directory {data_dir}: {fault.strerror}; choose another --data-dir"
-        ) from None
-
-
-def _require_file(store: str, settings: NodeSettings) -> None:
-    """Refuse to create a store where one was lost, before an empty file looks like one."""
-    if not os.path.exists(store):
-        _refuse_orphans(settings)
-
-
-def _refuse_orphans(settings: NodeSettings) -> None:
-    """Refuse to start a new cluster on the data of an old one: its topics would be unknown and block new ones."""
-    data_dir, metadata = settings.data_dir, settings.metadata
-    for name in sorted(os.listdir(data_dir)) if os.path.isdir(data_dir) else ():
-        folder = f"{data_dir}/{name}"
-        if name.startswith("broker-") and os.path.exists(f"{folder}/meta.properties"):
-            raise StorageError(
-                f"{folder} holds data and {_lost_store(data_dir, metadata)} "
-                f"and start again. To start without that data: mv {folder} {data_dir}/old-{name}, then start; its "
-                f"records stay readable with qanat log dump {data_dir}/old-{name}/TOPIC-PARTITION"
-            )
-
-
-def _lost_store(data_dir: str, metadata: MetadataSettings) -> str:
-    if metadata.metadata_store == "etcd":
-        return (
-            f"etcd at {metadata.metadata_etcd_endpoints} knows no cluster under the prefix "
-            f"{metadata.metadata_etcd_prefix!r}. Check metadata.etcd.endpoints and metadata.etcd.prefix, or restore "
-            "etcd from a snapshot,"
-        )
-    store = f"{data_dir}/metadata.db"
-    return (
-        f"{store} is missing or empty: the list of topics, their settings and the cluster's id are lost with it. "
-        f"Put {store} back from a backup (with its -wal file, if there is one)"
-    )

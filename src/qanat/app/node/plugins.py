@@ -47,29 +47,27 @@ def partition_assignors(names: Iterable[str]) -> dict[str, Assignor]:
     return found
 
 
-def authenticators(settings: SecuritySettings) -> dict[str, Authenticator]:
-    """The mechanisms that a listener offers, in the order of the setting."""
-    if not settings.mechanisms:
-        raise InvalidSettingError("a SASL_PLAINTEXT listener needs at least one of sasl.enabled.mechanisms")
-    found: dict[str, Authenticator] = {}
-    for name in settings.mechanisms:
-        make = _loaded(AUTHENTICATORS, "authenticator", name, InvalidSettingError)
-        authenticator: Authenticator = make(settings)
-        found[authenticator.mechanism] = authenticator
+def authenticator(name: str, settings: SecuritySettings, built_in: Iterable[str]) -> Authenticator:
+    """The mechanism of that name; `built_in` are those that need no package."""
+    make = _loaded(AUTHENTICATORS, "authenticator", name, InvalidSettingError, built_in)
+    found: Authenticator = make(settings)
     return found
 
 
-def authorizer(settings: SecuritySettings) -> Authorizer:
-    make = _loaded(AUTHORIZERS, "authoriser", settings.authorizer_class_name, InvalidSettingError)
+def authorizer(settings: SecuritySettings, built_in: Iterable[str]) -> Authorizer:
+    """The authorizer that the settings name; `built_in` are those that need no package."""
+    make = _loaded(AUTHORIZERS, "authorizer", settings.authorizer_class_name, InvalidSettingError, built_in)
     found: Authorizer = make(settings)
     return found
 
 
-def _loaded(group: str, what: str, name: str, error: type[QanatError]) -> Callable[..., Any]:
+def _loaded(
+    group: str, what: str, name: str, error: type[QanatError], built_in: Iterable[str] = ()
+) -> Callable[..., Any]:
     """The object of an entry point; raises with the installed names where the name is not among them."""
     found = entry_points(group=group)
     if name not in found.names:
-        installed = ", ".join(sorted(found.names)) or "none"
+        installed = ", ".join(sorted({*found.names, *built_in})) or "none"
         raise error(f"there is no {what} {name!r}; installed are {installed}")
     try:
         loaded: Callable[..., Any] = found[name].load()

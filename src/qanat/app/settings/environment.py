@@ -20,11 +20,13 @@ PROFILE = "QANAT_PROFILE"
 CLIENT_PREFIX = "QANAT_CLIENT_"
 """Settings of client commands (`app.client.client_settings`), which a node ignores."""
 ETCD = "QANAT_ETCD"
+USER_PASSWORD = "QANAT_USER_PASSWORD"
 OTHERS = {
     CONFIG: "the settings file, as with --config",
     ETCD: "the program etcd, for a local cluster that starts one",
     BOOTSTRAP_SERVERS: "the broker that client commands talk to, as with --bootstrap",
     PROFILE: "the profile that client commands use, as with --profile",
+    USER_PASSWORD: "the password that qanat user add and qanat user password set",
     "QANAT_PURE": "read when Qanat is built: 1 compiles nothing",
     "QANAT_OFFLINE": "read by the tests: 1 fetches nothing",
 }

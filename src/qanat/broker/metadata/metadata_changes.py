@@ -1,4 +1,4 @@
-"""Changes of the cluster's metadata that clients and coordinators ask for: topics, settings, replicas, format level.
+"""Changes of the cluster's metadata that clients and coordinators ask for: topics, settings, replicas, ACLs, users.
 
 A decision is made on the image and committed with compares; where another broker was faster, it is made again. A change
 goes on to its end when its client has gone: a topic must not stay half created.
@@ -18,6 +18,8 @@ from qanat.broker.runtime.detached_work import to_the_end
 from qanat.broker.runtime.parked_tasks import ParkedTasks
 from qanat.broker.settings.current_settings import CurrentSettings
 from qanat.cluster import keys, values
+from qanat.cluster.acls import AclPlan
+from qanat.cluster.credentials import CredentialPlan
 from qanat.cluster.format_levels import LevelPlan, first_level, require_known
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.reassignments import PartitionPlan
@@ -30,7 +32,8 @@ from qanat.model.ids import TopicId
 from qanat.telemetry.broker_counters import BrokerCounters
 from qanat.telemetry.events import log_event
 
-Plan = TypeVar("Plan", TopicPlan, ConfigPlan, PartitionPlan, LevelPlan)
+Plan = TypeVar("Plan", TopicPlan, ConfigPlan, PartitionPlan, LevelPlan, AclPlan, CredentialPlan)
+AnyPlan = TopicPlan | ConfigPlan | PartitionPlan | LevelPlan | AclPlan | CredentialPlan
 
 _DECISIONS_MAX = 10
 """Attempts at a commit before giving up, where other brokers are faster each time."""
@@ -90,11 +93,11 @@ class MetadataChanges:
                 return plan
         return Rejection(ErrorCode.REQUEST_TIMED_OUT, "others keep changing the same topic; try again")
 
-    async def commit(self, plan: TopicPlan | ConfigPlan | PartitionPlan | LevelPlan) -> bool:
+    async def commit(self, plan: AnyPlan) -> bool:
         """Commit a decision, also where the caller is cancelled; False where it must be decided again."""
         return await to_the_end(self._tasks.park(self._commit(plan)))
 
-    async def _commit(self, plan: TopicPlan | ConfigPlan | PartitionPlan | LevelPlan) -> bool:
+    async def _commit(self, plan: AnyPlan) -> bool:
         before = self._metadata.image.topics.get(plan.topic.name) if isinstance(plan, TopicPlan) else None
         if not await self._metadata.commit(plan.compares, plan.operations):
             return False

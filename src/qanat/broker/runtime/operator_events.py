@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from qanat.cluster.acls import AclPlan
+from qanat.cluster.credentials import CredentialPlan
 from qanat.cluster.format_levels import LevelPlan
 from qanat.cluster.reassignments import PartitionPlan
 from qanat.cluster.topic_configs import ConfigPlan
@@ -39,7 +41,7 @@ def directory_failure(error: StorageError) -> None:
     )
 
 
-def change(plan: ConfigPlan | PartitionPlan | LevelPlan) -> None:
+def change(plan: ConfigPlan | PartitionPlan | LevelPlan | AclPlan | CredentialPlan) -> None:
     """A client's change of the metadata was committed."""
     match plan:
         case LevelPlan():
@@ -49,3 +51,12 @@ def change(plan: ConfigPlan | PartitionPlan | LevelPlan) -> None:
             log_event("partition changed", partition=at, replicas=list(after.replicas), leader=after.leader)
         case ConfigPlan():
             log_event("settings changed", of=plan.of, settings=dict(plan.overrides))
+        case AclPlan():
+            for name, entries in (("ACL created", plan.created), ("ACL deleted", plan.deleted)):
+                for one in entries:
+                    resource = f"{one.pattern_type} {one.resource_type} {one.name}"
+                    rule = f"{one.permission} {one.principal} {one.operation} from {one.host}"
+                    log_event(name, rule=rule, resource=resource)
+        case CredentialPlan():
+            done = "user credential deleted" if plan.is_deletion else "user credential set"
+            log_event(done, user=plan.user, mechanism=plan.mechanism)

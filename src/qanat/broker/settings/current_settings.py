@@ -18,6 +18,7 @@ from qanat.cluster.image import MetadataImage
 from qanat.groups.settings import GroupSettings
 from qanat.log.directories.directory import LogDirectory
 from qanat.model.errors import InvalidSettingError
+from qanat.security.settings import SecuritySettings
 from qanat.telemetry.events import log_event
 from qanat.transactions.settings import TransactionSettings
 
@@ -37,6 +38,8 @@ class CurrentSettings:
         self.at_start = at_start
         """The settings that the broker was started with."""
         self.transactions = transactions
+        self.security = SecuritySettings()
+        """Those of the node's listeners; set by the node that has others than the defaults."""
         self.node_id = node_id
         self.image = image
         self.directory = directory

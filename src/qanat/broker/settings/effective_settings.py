@@ -20,6 +20,14 @@ from qanat.broker.settings.topic_settings import TOPIC_SETTINGS, TopicSetting
 from qanat.model.setting_meanings import meanings
 from qanat.model.settings import Settings
 
+_SHOWN_SECURITY = (
+    "allow.everyone.if.no.acl.found",
+    "authorizer.class.name",
+    "sasl.enabled.mechanisms",
+    "super.users",
+)
+"""Security settings that clients may see; others may hold secrets."""
+
 
 class SettingSource(IntEnum):
     """Where a value comes from; the numbers are those of DescribeConfigs."""
@@ -102,6 +110,7 @@ def broker_entries(current: CurrentSettings) -> list[SettingEntry]:
     entries = [*_identity(current)]
     for settings in (at_start.broker, at_start.directory, at_start.groups, current.transactions):
         entries += _of_struct(settings)
+    entries += [entry for entry in _of_struct(current.security) if entry.name in _SHOWN_SECURITY]
     entries += [
         _broker_entry(
             row.broker_name,

@@ -77,6 +77,10 @@ class ShareSessions:
         session.epoch = 1 if epoch == _LAST_EPOCH else epoch + 1
         return session
 
+    def find(self, member: Member) -> ShareSession | None:
+        """The session of a member, as it is."""
+        return self._sessions.get(member)
+
     def end(self, member: Member) -> None:
         session = self._sessions.pop(member, None)
         if session is not None:

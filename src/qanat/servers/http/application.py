@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from qanat.model.errors import QanatError
-from qanat.servers.http.caller import HttpCaller, authenticate
+from qanat.servers.http.caller import HttpCaller
+from qanat.servers.http.denials import with_denial
 from qanat.servers.http.exchange import (
     Exchange,
     GoneError,
@@ -52,6 +53,7 @@ class Application:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         began, name = perf_counter(), "none"
+        caller: HttpCaller | None = None
         self._context.broker.runtime.requests_handled += 1
         try:
             if scope["path"] == PATH and may_take_fast_path(self._context, scope):
@@ -64,8 +66,8 @@ class Application:
             operation, places = self._routes.find(scope["method"], scope["path"])
             name = operation.name
             caller = HttpCaller(scope["client"])
-            if self._context.mechanisms is not None and not operation.is_public:
-                caller.principal = authenticate(_authorization(scope), self._context.mechanisms)
+            if self._context.authentication.is_required and not operation.is_public:
+                caller.principal = await self._context.authentication.principal_of(_authorization(scope))
             exchange = Exchange(self._context, caller, scope, receive, send)
             if exchange.header(b"origin") is not None:
                 refuse_other_origin(exchange)
@@ -75,11 +77,12 @@ class Application:
                 return
             reply = outcome if isinstance(outcome, Reply) else Reply(operation.status, _ENCODE(outcome))
         except Problem as problem:
-            reply = _problem_reply(problem, scope)
+            reply = _problem_reply(with_denial(problem, caller, name), scope)
         except GoneError:
             return
         except QanatError as fault:
-            reply = _problem_reply(problem_of(fault.code, f"{scope['method']} {scope['path']}", str(fault)), scope)
+            problem = problem_of(fault.code, f"{scope['method']} {scope['path']}", str(fault))
+            reply = _problem_reply(with_denial(problem, caller, name), scope)
         except asyncio.CancelledError:
             raise
         except Exception as bug:  # noqa: BLE001 - a bug ends this request, not the broker

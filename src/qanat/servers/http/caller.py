@@ -1,24 +1,21 @@
-"""The caller of an HTTP request: its address and its principal.
+"""The caller of an HTTP request: its address and its principal (`authentication` finds it).
 
-Where the Kafka listener requires authentication, HTTP requires `Authorization: Basic` and uses the same mechanism
-(PLAIN). Handlers see a caller in place of a Kafka connection.
+Handlers see a caller in place of a Kafka connection.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qanat.api.records.refused_batches import RefusedBatches
-from qanat.security.authentication import ANONYMOUS, Accepted, Authenticator, Principal
-from qanat.servers.http.problems import Problem
+from qanat.security.authentication import ANONYMOUS, Principal
+
+if TYPE_CHECKING:
+    from qanat.api.caller import Denial
 
 CLIENT_ID = "qanat-http"
 """The client id of HTTP, here and at other brokers; group members with it have HTTP's session timeout."""
-_CHALLENGE = ((b"www-authenticate", b'Basic realm="qanat", charset="UTF-8"'),)
 
 
 class HttpCaller:
@@ -29,6 +26,7 @@ class HttpCaller:
         "host",
         "is_closed_by_broker",
         "is_inter_broker",
+        "last_denial",
         "peer",
         "principal",
         "refused_batches",
@@ -39,6 +37,7 @@ class HttpCaller:
         self.peer = f"{address[0]}:{address[1]}" if address else ""
         self.principal = principal
         self.refused_batches = RefusedBatches()
+        self.last_denial: Denial | None = None
         self.is_inter_broker = False
         self.is_closed_by_broker = True
         """The end of a request is not the client's doing: it releases nothing that the client holds."""
@@ -48,29 +47,3 @@ class HttpCaller:
 
     def cancel_on_disconnect(self, waiting: asyncio.Future[Any]) -> None:
         """Do nothing: the request awaits it, and is cancelled itself."""
-
-
-def authenticate(authorization: bytes | None, mechanisms: Mapping[str, Authenticator] | None) -> Principal:
-    """The principal of a request; raises a problem where authentication fails."""
-    if mechanisms is None:
-        return ANONYMOUS
-    plain = mechanisms.get("PLAIN")
-    if plain is None:
-        raise Problem(
-            403, "this broker authenticates by mechanisms that HTTP cannot carry; add PLAIN to sasl.enabled.mechanisms"
-        )
-    if authorization is None:
-        raise Problem(401, "authentication is needed: send Authorization: Basic", headers=_CHALLENGE)
-    scheme, _, credentials = authorization.partition(b" ")
-    try:
-        if scheme.lower() != b"basic":
-            raise ValueError
-        name, separator, password = base64.b64decode(credentials.strip(), validate=True).partition(b":")
-        if not separator:
-            raise ValueError
-    except (ValueError, binascii.Error):
-        raise Problem(401, "Authorization is not of the form Basic base64(name:password)", headers=_CHALLENGE) from None
-    step = plain.begin().step(b"\0".join((b"", name, password)))
-    if not isinstance(step, Accepted):
-        raise Problem(401, "name or password is wrong", headers=_CHALLENGE)
-    return step.principal

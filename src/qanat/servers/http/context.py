@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qanat.servers.http.authentication import HttpAuthentication
 from qanat.servers.http.caller import CLIENT_ID
 from qanat.servers.http.groups.members import Members
 from qanat.servers.http.kafka_gateway import KafkaGateway
@@ -35,8 +36,7 @@ class HttpContext:
     ) -> None:
         self.broker = broker
         self.settings = settings
-        self.mechanisms = None if security is None else security.mechanisms
-        """How clients authenticate; None where they need not."""
+        self.authentication = HttpAuthentication(None if security is None else security.mechanisms)
         self.gateway = KafkaGateway(broker, intercepted, security, settings.http_request_timeout_ms / 1000)
         self.topics = TopicLookup(self.gateway)
         self.router = RecordRouter(self.gateway)

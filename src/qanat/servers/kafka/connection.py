@@ -14,7 +14,7 @@ import mmap
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from qanat.api.records.refused_batches import RefusedBatches
 from qanat.log.runtime.sync_future import SyncFuture
@@ -25,6 +25,9 @@ from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.fast_replies import FastReplies
 from qanat.servers.kafka.topic_permissions import TopicPermissions
 from qanat.wire.kafka.writing import Chunk
+
+if TYPE_CHECKING:
+    from qanat.api.caller import Denial
 
 Answer = list[Chunk] | None
 """None is no answer at all: Produce with acks=0."""
@@ -101,6 +104,7 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
         self.principal = ANONYMOUS
         self.topic_permissions: TopicPermissions | None = None
         """What the principal may do to topics, where an authorizer decides."""
+        self.last_denial: Denial | None = None
         self.refused_batches = RefusedBatches()
         self.is_closed_by_broker = False
         """Whether the broker closed it, as when it stops."""

@@ -33,7 +33,7 @@ _SMALL = 64 * 1024
 
 def may_take_fast_path(context: HttpContext, scope: Scope) -> bool:
     """Whether a request may take the fast path, by all but its body."""
-    if scope["method"] != "POST" or scope["query_string"] or context.mechanisms is not None:
+    if scope["method"] != "POST" or scope["query_string"] or context.authentication.is_required:
         return False
     is_json = False
     for name, value in scope["headers"]:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from qanat.model.errors import QanatError
-from qanat.servers.http.caller import HttpCaller, authenticate
+from qanat.servers.http.caller import HttpCaller
+from qanat.servers.http.denials import with_denial
 from qanat.servers.http.exchange import Exchange, Receive, Scope, Send, refuse_other_origin
 from qanat.servers.http.operations import Operation, Routes, read_query
 from qanat.servers.http.problems import CONTENT_TYPE, Problem, problem_of
@@ -78,8 +79,8 @@ async def serve_websocket(context: HttpContext, scope: Scope, receive: Receive, 
         operation, exchange.path = _ROUTES.find("GET", scope["path"])
         if exchange.header(b"origin") is not None:
             refuse_other_origin(exchange)
-        if context.mechanisms is not None:
-            caller.principal = authenticate(exchange.header(b"authorization"), context.mechanisms)
+        if context.authentication.is_required:
+            caller.principal = await context.authentication.principal_of(exchange.header(b"authorization"))
         query: StreamQuery = read_query(operation, scope["query_string"])
         writer = await open_stream(exchange, query, _text)
         with context.streams.admit(caller.host):
@@ -89,7 +90,7 @@ async def serve_websocket(context: HttpContext, scope: Scope, receive: Receive, 
             stream = loop.create_task(_send_all(exchange, writer))
             await context.streams.run(stream, loop.create_task(_wait_until_gone(receive)))
     except Problem as problem:
-        await _refuse(send, problem, scope)
+        await _refuse(send, with_denial(problem, caller, websocket_topic.__name__), scope)
     except QanatError as fault:
         await _refuse(send, problem_of(fault.code, scope["path"], str(fault)), scope)
 

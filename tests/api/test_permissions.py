@@ -1,0 +1,90 @@
+"""Answers of an authorizer are kept until its rules change, and no longer; super users are never asked about."""
+
+from __future__ import annotations
+
+from qanat.api import permissions
+from qanat.api.permissions import Permissions, PermissionTable
+from qanat.security.authentication import Principal
+from qanat.security.authorization import Operation, Resource, ResourceKind
+
+ALICE = Principal("alice")
+TOPIC = ResourceKind.TOPIC
+
+
+class Plain:
+    """An authorizer without a revision."""
+
+    def __init__(self) -> None:
+        self.allowed = {"a"}
+        self.asked: list[str] = []
+
+    def allows(self, principal: Principal, host: str, operation: Operation, resource: Resource) -> bool:
+        self.asked.append(resource.name)
+        return resource.name in self.allowed
+
+
+class Revised(Plain):
+    """An authorizer with one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.revision = 1
+
+    def allows_any(self, principal: Principal, host: str, operation: Operation, kind: ResourceKind) -> bool:
+        self.asked.append("any")
+        return bool(self.allowed)
+
+
+def test_an_answer_is_kept_until_the_revision_changes() -> None:
+    authorizer = Revised()
+    alice = Permissions(authorizer, ALICE, "h")
+
+    assert [alice.allow(Operation.READ, TOPIC, name) for name in "aabb"] == [True, True, False, False]
+    assert [alice.allow_any(Operation.READ, TOPIC) for _ in range(2)] == [True, True]
+    assert authorizer.asked == ["a", "b", "any"]
+    authorizer.allowed, authorizer.revision = set(), 2
+    assert not alice.allow(Operation.READ, TOPIC, "a")
+    assert not alice.allow_any(Operation.READ, TOPIC)
+
+
+def test_an_authorizer_without_a_revision_is_asked_every_time() -> None:
+    authorizer = Plain()
+    alice = Permissions(authorizer, ALICE, "h")
+    assert alice.allow(Operation.READ, TOPIC, "a")
+    authorizer.allowed = set()
+
+    assert not alice.allow(Operation.READ, TOPIC, "a")
+    assert alice.allow_any(Operation.READ, TOPIC) is None
+    assert alice.revision == alice.revision
+
+
+def test_a_super_user_is_not_asked_about() -> None:
+    authorizer = Revised()
+    table = PermissionTable(authorizer, ("User:alice",))
+
+    assert table.of(ALICE, "h").allow(Operation.WRITE, TOPIC, "b")
+    assert table.of(ALICE, "h").allow_any(Operation.WRITE, TOPIC)
+    assert not table.of(Principal("bob"), "h").allow(Operation.WRITE, TOPIC, "b")
+    assert authorizer.asked == ["b"]
+
+
+def test_what_is_kept_is_bounded() -> None:
+    authorizer = Revised()
+    table = PermissionTable(authorizer, ())
+    alice = table.of(ALICE, "h")
+    for number in range(permissions._DECISIONS_MAX + 10):
+        alice.allow(Operation.READ, TOPIC, str(number))
+    for number in range(permissions._IDENTITIES_MAX + 10):
+        table.of(Principal(str(number)), "h")
+
+    assert len(alice._decided) <= permissions._DECISIONS_MAX
+    assert len(table._known) <= permissions._IDENTITIES_MAX
+
+
+def test_equal_principals_and_addresses_have_equal_permissions() -> None:
+    authorizer = Revised()
+
+    assert Permissions(authorizer, ALICE, "h") == Permissions(authorizer, ALICE, "h")
+    assert Permissions(authorizer, ALICE, "h") != Permissions(authorizer, ALICE, "other")
+    assert Permissions(authorizer, ALICE, "h") != Permissions(Revised(), ALICE, "h")
+    assert hash(Permissions(authorizer, ALICE, "h")) == hash(Permissions(authorizer, ALICE, "h"))
