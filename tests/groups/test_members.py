@@ -382,3 +382,20 @@ def test_an_id_whose_place_was_taken_is_refused_and_holds_up_no_other_member() -
     assert [call.reply(JoinReply).generation_id for call in calls] == [2, 2]
     assert not shell.shard.groups["g"].pending_members
     assert Timer(TimerKind.SESSION, "g", pending) not in shell.shard._state.timers
+
+
+def test_changed_settings_count_from_the_next_request_on() -> None:
+    shell = Shell()
+    shell.stable()
+    shell.shard.apply_settings(GroupSettings(group_max_size=1))
+
+    assert shell.join().reply(JoinReply).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_a_group_that_is_deleted_expects_no_pending_member_any_more() -> None:
+    shell = Shell()
+    pending = shell.join(needs_member_id=True).reply(JoinReply).member_id
+    assert Timer(TimerKind.SESSION, "g", pending) in shell.shard._state.timers
+    assert shell.ask(DeleteGroup("g"), DeleteGroupReply).error is ErrorCode.NONE
+
+    assert Timer(TimerKind.SESSION, "g", pending) not in shell.shard._state.timers
