@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.broker.fetcher_host import EPOCH, LEADER, ME, RAW_ID, host, named, row
+from tests.broker.replicas.fetcher_host import EPOCH, LEADER, ME, RAW_ID, host, named, row
 from tests.log.batches import batch
 from tests.log.directories import until
 
