@@ -24,8 +24,8 @@ def listener_security(settings: SecuritySettings, broker: Broker) -> ListenerSec
     """Authenticators and authorizer of a listener."""
     is_open = settings.listener_security_protocol == "PLAINTEXT"
     return ListenerSecurity(
-        None if is_open else _authenticators(settings, broker),
-        _authorizer(settings, broker) if settings.authorizer_class_name else None,
+        None if is_open else authenticators_of(settings, broker),
+        authorizer_of(settings, broker) if settings.authorizer_class_name else None,
         settings.super_principals,
     )
 
@@ -38,7 +38,7 @@ async def prepare(security: ListenerSecurity, broker: Broker) -> None:
         await create_scram_secret(broker.metadata)
 
 
-def _authenticators(settings: SecuritySettings, broker: Broker) -> dict[str, Authenticator]:
+def authenticators_of(settings: SecuritySettings, broker: Broker) -> dict[str, Authenticator]:
     """The mechanisms that a listener offers, in the order of the setting."""
     if not settings.mechanisms:
         raise InvalidSettingError("a SASL_PLAINTEXT listener needs at least one of sasl.enabled.mechanisms")
@@ -52,7 +52,8 @@ def _authenticators(settings: SecuritySettings, broker: Broker) -> dict[str, Aut
     return found
 
 
-def _authorizer(settings: SecuritySettings, broker: Broker) -> Authorizer:
+def authorizer_of(settings: SecuritySettings, broker: Broker) -> Authorizer:
+    """The authorizer that the settings name; one of the built-in kind serves all listeners of a broker."""
     if settings.authorizer_class_name not in STANDARD_AUTHORIZERS:
         return authorizer(settings, STANDARD_AUTHORIZERS[:1])
     if broker.acl_authorizer is None:
