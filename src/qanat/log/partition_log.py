@@ -61,12 +61,10 @@ class PartitionLog(LogEnd):
         log_start_offset: int,
         state: DirectoryState | None = None,
     ) -> None:
-        super().__init__(settings, segments, epochs, log_start_offset, state or DirectoryState())
+        super().__init__(settings, segments, epochs, producers, log_start_offset, state or DirectoryState())
         self.files = files
         self.directory = directory
         self.topic_partition = topic_partition
-        self.producers = producers
-        self.flushed_offset = self.end_offset
         self.flushed_headers = self.active, self.active.size, self.active.digest
         """The segment that ended at `flushed_offset`, its size and its header digest there."""
         self.cleaned_offset = 0
@@ -129,22 +127,6 @@ class PartitionLog(LogEnd):
             return written
         self._write(header, admitted.batch, base_offset, leader_epoch, now_ms)
         return self.appended(header, base_offset, now_ms)
-
-    def find_duplicate(self, header: BatchHeader, leader_epoch: int) -> Appended | None:
-        """Where a producer's batch is, if it was appended before; raises where it may not be appended."""
-        self.require_leader(leader_epoch)
-        if header.producer_id < 0 or (written := self.producers.check(header)) is None:
-            return None
-        # The first copy may not be on disk yet: the retry waits for it as well.
-        is_flush_due = self.settings.flush_messages == 1 and written.last_offset >= self.flushed_offset
-        return Appended(written.base_offset, written.last_offset, True, is_flush_due)
-
-    def appended(self, header: BatchHeader, base_offset: int, now_ms: int) -> Appended:
-        """Enter a batch that was just written with its producer."""
-        if header.producer_id >= 0:
-            self.producers.record(header, base_offset, now_ms)
-        is_flush_due = self.unflushed_records >= self._flush_messages
-        return Appended(base_offset, base_offset + header.last_offset_delta, False, is_flush_due)
 
     def append_marker(
         self,

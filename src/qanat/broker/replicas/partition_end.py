@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from qanat.log.runtime.sync_future import SyncFuture
     from qanat.model.errors import NotLeaderError
     from qanat.replication.leader import Leader
+    from qanat.wire.kafka.fast_produce import FastHeader
 
 
 class Written(Struct, frozen=True):
@@ -66,15 +67,15 @@ class PartitionEnd:
         self._acknowledged: deque[tuple[int, SyncFuture[None]]] = deque()
         """Waits for an offset to be committed, in order."""
 
-    def append_fast(self, batch: memoryview, record_count: int, max_timestamp: int) -> Written | None:
-        """`append_now` for a writable batch of no known producer, whose header and checksum are sound."""
+    def append_fast(self, batch: memoryview, header: FastHeader) -> Written | None:
+        """`append_now` for a writable batch whose header and checksum are sound."""
         if self.is_retired:
             raise self._not_leader()
         log = self.log
-        appended = self._runtime.append_fast(log, batch, record_count, max_timestamp, self.leader_epoch)
+        appended = self._runtime.append_fast(log, batch, header, self.leader_epoch)
         if appended is None:
             return None
-        if self.leader is not None or log.is_flushed:
+        if self.leader is not None or log.is_flushed or appended.is_duplicate:
             return self._written(appended, len(batch))
         # The same for a sole replica that leaves flushing to the kernel: written records can be read.
         self.written_bytes += len(batch)

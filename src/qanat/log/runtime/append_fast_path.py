@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from qanat.log.partition_log import PartitionLog
     from qanat.log.runtime.group_commit import GroupCommit
     from qanat.telemetry.log_counters import LogCounters
+    from qanat.wire.kafka.fast_produce import FastHeader
 
 
 class AppendFastPath:
@@ -38,17 +39,17 @@ class AppendFastPath:
         self._queues = queues
 
     def append_fast(
-        self, log: PartitionLog, batch: memoryview, record_count: int, max_timestamp: int, leader_epoch: int
+        self, log: PartitionLog, batch: memoryview, header: FastHeader, leader_epoch: int
     ) -> Appended | None:
-        """`append_now` for a writable batch without a producer id, whose header and checksum are sound."""
+        """`append_now` for a writable batch whose header and checksum are sound."""
         size = len(batch)
         if size > OPENED_ON_LOOP_BYTES or log in self._queues or (log.is_flushed and not self._commits.has_room()):
             return None
         now_ms = self.clock_ms()
-        if not log.admits_fast(size, max_timestamp, now_ms):
+        if not log.admits_fast(size, header.max_timestamp, now_ms):
             return None
-        appended = log.append_fast(batch, record_count, max_timestamp, leader_epoch, now_ms)
-        self._appended(log, appended, size)
+        appended = log.append_fast(batch, header, leader_epoch, now_ms)
+        self._appended(log, appended, 0 if appended.is_duplicate else size)
         return appended
 
     def _appended(self, log: PartitionLog, appended: Appended, size: int) -> None:
