@@ -7,9 +7,9 @@ from qanat.wire.placing cimport place
 
 cdef class LogEnd:
     cdef public DirectoryState state
-    cdef public object settings, epochs, producers, unflushed_since_ms, running_job
+    cdef public object files, directory, topic_partition, settings, epochs, producers, unflushed_since_ms, running_job
     cdef public list segments, closed
-    cdef public bint is_appending, is_flushed
+    cdef public bint is_appending, is_flushed, has_new_names
     cdef public long long log_start_offset, high_watermark, unflushed_bytes, unflushed_records, flushed_offset, _first_epoch
     cdef long long _segment_bytes, _segment_age_ms, _after_max_ms, _fast_bytes_max
     cdef public long long _flush_messages, flush_ms

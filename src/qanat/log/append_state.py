@@ -14,17 +14,20 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from qanat.log.producer_snapshots import encode_snapshot
+from qanat.log.segments.segment import ClosedSegment, Segment
 from qanat.log.settings import NEVER_MS
-from qanat.model.errors import DiskFullError, StorageError
+from qanat.model.errors import DiskFullError, NotLeaderError, StorageError
 from qanat.model.ids import LeaderEpoch, Offset
 from qanat.wire.placing import place
 
 if TYPE_CHECKING:
     from qanat.log.directory_state import DirectoryState
+    from qanat.log.files import Files
     from qanat.log.leader_epochs import LeaderEpochs
     from qanat.log.producers import ProducerHeader, Producers
-    from qanat.log.segments.segment import ClosedSegment, Segment
     from qanat.log.settings import LogSettings
+    from qanat.model.ids import TopicPartition
     from qanat.wire.kafka.fast_produce import FastHeader
 
 
@@ -43,6 +46,9 @@ class LogEnd:
 
     def __init__(
         self,
+        files: Files,
+        directory: str,
+        topic_partition: TopicPartition,
         settings: LogSettings,
         segments: list[Segment],
         epochs: LeaderEpochs,
@@ -50,6 +56,9 @@ class LogEnd:
         log_start_offset: int,
         state: DirectoryState,
     ) -> None:
+        self.files = files
+        self.directory = directory
+        self.topic_partition = topic_partition
         self.apply_settings(settings)
         self.segments = segments
         self.epochs = epochs
@@ -67,6 +76,8 @@ class LogEnd:
         self.is_appending = False
         """Whether a worker writes at the end (`large_append`, `segment_ingest`): nothing else is appended meanwhile."""
         self.flushed_offset = segments[-1].next_offset
+        self.has_new_names = True
+        """Whether new file names need a sync of the folder."""
         self._first_epoch = 0
         """Appends with an earlier leader epoch are refused."""
 
@@ -141,13 +152,29 @@ class LogEnd:
             segment = self.segments[-1]
         return segment
 
-    def roll(self, base_offset: int) -> None:
-        """Close the active segment and continue in a new one."""
-        raise NotImplementedError
+    def roll(self, base_offset: int | None = None) -> None:
+        """Close the active segment and continue in a new one. The next flush seals a closed segment.
+
+        The new one starts at `base_offset` where the next batch is further ahead: after compaction it may
+        be further than a segment's tables can count.
+        """
+        start = self.segments[-1].next_offset if base_offset is None else base_offset
+        self.roll_to(Segment.create(self.files, self.directory, start, self.settings.index_interval_bytes))
+
+    def roll_to(self, new: Segment) -> None:
+        """Close the active segment and continue in `new`."""
+        old = self.segments[-1]
+        old.next_offset = new.base_offset
+        self.closed.append(ClosedSegment(old, old.describe(), encode_snapshot(self.producers)))
+        self.segments.append(new)
+        self.has_new_names = True
 
     def require_leader(self, epoch: int) -> None:
         """Refuse an append with the epoch of a former leadership."""
-        raise NotImplementedError
+        if epoch < self._first_epoch:
+            raise NotLeaderError(
+                f"{self.topic_partition}: the leadership in epoch {epoch} is over; look for the leader again"
+            )
 
     def note_fault(self, error: StorageError) -> None:
         """A batch could not be written; any error but a full disk fails the directory."""
@@ -173,3 +200,5 @@ class LogEnd:
         assert offset <= end_offset, f"high watermark {offset} beyond the log's end {end_offset}"
         if offset > self.high_watermark:
             self.high_watermark = offset
+            if self.state.on_high_watermark is not None:
+                self.state.on_high_watermark(self)

@@ -7,8 +7,8 @@ from qanat.wire.kafka.fast_produce cimport FastHeader
 cdef class PartitionEnd:
     cdef public LogEnd log
     cdef public AppendFastPath _runtime
-    cdef public object leader, _acknowledged
-    cdef public dict _waiting
+    cdef public object at, leader, _acknowledged
+    cdef public dict _waiting, _waiting_followers
     cdef public bint is_retired
     cdef public long long leader_epoch, written_bytes, readable_bytes
     @cython.locals(end_offset=cython.longlong, log=LogEnd)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from qanat.log.runtime.waiting_appends import OPENED_ON_LOOP_BYTES
@@ -36,6 +37,7 @@ class AppendFastPath:
         self.requests_handled = 0
         """How many requests the broker has handled, on all listeners; sends of an HTTP stream are no requests."""
         self._commits = commits
+        self._flush_timers: dict[PartitionLog, asyncio.TimerHandle] = {}
         self._queues = queues
 
     def append_fast(
@@ -69,4 +71,11 @@ class AppendFastPath:
 
     def _schedule_flush(self, log: PartitionLog) -> None:
         """Flush within `flush.ms` of the first record that waits for it."""
-        raise NotImplementedError
+        if log in self._flush_timers:
+            return
+
+        def flush() -> None:
+            del self._flush_timers[log]
+            self._commits.request_flush(log)
+
+        self._flush_timers[log] = asyncio.get_running_loop().call_later(log.settings.flush_ms / 1000, flush)
