@@ -9,6 +9,8 @@ from msgspec import Struct
 
 from verify.clusters.plan import Plan
 
+_INHERITED = object()
+
 
 class Patches:
     """Replacements of parts of the product, undone in reverse order at the end."""
@@ -17,7 +19,9 @@ class Patches:
         self._before: list[tuple[object, str, object]] = []
 
     def put(self, owner: object, name: str, part: object) -> None:
-        self._before.append((owner, name, vars(owner)[name]))
+        """Replace a part of a module or class; a class may inherit it."""
+        assert hasattr(owner, name), f"{owner} has no {name}"
+        self._before.append((owner, name, vars(owner).get(name, _INHERITED)))
         setattr(owner, name, part)
 
     def __enter__(self) -> Patches:
@@ -28,7 +32,10 @@ class Patches:
     ) -> None:
         while self._before:
             owner, name, part = self._before.pop()
-            setattr(owner, name, part)
+            if part is _INHERITED:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, part)
 
 
 class Bug(Struct, frozen=True):

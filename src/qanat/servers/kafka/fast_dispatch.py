@@ -14,6 +14,8 @@ from qanat.servers.kafka.produce_fast_path import ORDINARY_PATH, ProduceFastPath
 from qanat.servers.kafka.topic_permissions import TopicPermissions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from qanat.api.interceptor import Interceptor
     from qanat.broker.broker import Broker
     from qanat.servers.kafka.connection import KafkaConnection, Outcome
@@ -24,7 +26,14 @@ if TYPE_CHECKING:
 class FastDispatch:
     """Tries the fast paths first."""
 
-    def __init__(self, broker: Broker, produce_fast_path: ProduceFastPath, fetch_fast_path: FetchFastPath) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        produce_fast_path: ProduceFastPath,
+        fetch_fast_path: FetchFastPath,
+        handle_ordinary: Callable[[memoryview, KafkaConnection, float], Outcome],
+    ) -> None:
+        self._handle_ordinary = handle_ordinary
         self._broker = broker
         self._runtime = broker.runtime
         self._produce_fast_path = produce_fast_path
@@ -53,7 +62,7 @@ class FastDispatch:
                 return produced
             if (outcome := self._fetch_fast_path.try_handle(frame, connection, permissions, began)) is not None:
                 return outcome
-        return self._handle(frame, connection, began)
+        return self._handle_ordinary(frame, connection, began)
 
     def _permissions_of(self, connection: KafkaConnection) -> TopicPermissions:
         found = connection.topic_permissions
@@ -62,6 +71,3 @@ class FastDispatch:
             found = TopicPermissions(self._security, self._broker, connection)
             connection.topic_permissions = found
         return found
-
-    def _handle(self, frame: memoryview, connection: KafkaConnection, began: float) -> Outcome:
-        raise NotImplementedError
