@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from rich.console import Console
@@ -13,6 +14,9 @@ from demo.pipeline import Callbacks, Outcome, run
 from qanat.app.pipelines.progress_display import line
 from qanat.spark.pipelines.progress import Tally
 from qanat.spark.session import NoJavaError, NoSparkError, require_java
+
+SHOWN_EVERY = 500_000
+"""A line whenever so many measurements are sent."""
 
 
 def show_pipeline(console: Console, folder: Path, minutes: int, target: Path) -> None:
@@ -40,6 +44,15 @@ def _run(console: Console, folder: Path, minutes: int) -> Outcome:
         disable=not console.is_terminal, transient=True,
     ) as progress:  # fmt: skip
         sending = progress.add_task("measurements sent", total=None)
+        sent, started = 0, time.perf_counter()
+
+        def show_sent(count: int) -> None:
+            nonlocal sent
+            progress.advance(sending, count)
+            if (sent + count) // SHOWN_EVERY > sent // SHOWN_EVERY:
+                rate = (sent + count) / (time.perf_counter() - started)
+                console.print(f"    {sent + count:,} measurements sent, {rate:,.0f}/s", highlight=False)
+            sent += count
 
         def show(tallies: list[Tally]) -> None:
             for tally in tallies:
@@ -49,7 +62,7 @@ def _run(console: Console, folder: Path, minutes: int) -> Outcome:
 
         callbacks = Callbacks(
             lambda step: console.print(f"... {step}", highlight=False),
-            lambda count: progress.advance(sending, count),
+            show_sent,
             show,
         )
         return run(folder, minutes, callbacks)

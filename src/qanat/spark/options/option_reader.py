@@ -51,7 +51,7 @@ class OptionReader:
     def choice(self, name: str, choices: Mapping[str, Value], default: Value) -> Value:
         return self.convert(name, "one of " + ", ".join(choices), lambda text: choices[text.lower()], default)
 
-    def duration(self, name: str, default: float) -> float:
+    def duration(self, name: str, default: Value) -> float | Value:
         return self.convert(name, 'a duration such as "500ms", "10s" or "15m"', _seconds, default)
 
     def suggestion(self, *names: str, **others: str) -> str:

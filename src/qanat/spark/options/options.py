@@ -68,6 +68,7 @@ class SourceOptions:
     max_records_per_partition: int | None = None
     max_offsets_per_trigger: int | None = None
     max_bytes_per_trigger: int | None = None
+    target_batch_time_s: float | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_s: float = 900.0
     group: str | None = None
@@ -112,6 +113,7 @@ def source_options(options: Mapping[str, str], *, is_stream: bool) -> SourceOpti
         max_records_per_partition=reader.positive("maxRecordsPerPartition"),
         max_offsets_per_trigger=reader.positive("maxOffsetsPerTrigger"),
         max_bytes_per_trigger=reader.convert("maxBytesPerTrigger", A_SIZE, size, None),
+        target_batch_time_s=reader.duration("targetBatchTime", None),
         min_offsets_per_trigger=reader.positive("minOffsetsPerTrigger"),
         max_trigger_delay_s=reader.duration("maxTriggerDelay", 900.0),
         group=reader.text("kafka.group.id"),
@@ -271,3 +273,5 @@ def _check_limits(options: SourceOptions) -> None:
     least, most = options.min_offsets_per_trigger, options.max_offsets_per_trigger
     if least is not None and most is not None and least > most:
         raise OptionError(f"minOffsetsPerTrigger {least} is above maxOffsetsPerTrigger {most}")
+    if options.target_batch_time_s is not None and most is None and options.max_bytes_per_trigger is None:
+        raise OptionError("targetBatchTime needs maxBytesPerTrigger or maxOffsetsPerTrigger: the most that it may take")
