@@ -24,9 +24,9 @@
 - `pipelines`       pipelines in YAML and in Python, and those that come with Qanat
 
 Rule 1: executors and drivers are users' processes: nothing here imports the broker.
-Rule 2: no record becomes a Python object on the way: batches are decoded into column buffers natively. `formats` is
-        an exception: Avro and protobuf have no native column decoder; and so is `rollups`, where one broken record would
-        send a whole column of JSON the slow way.
+Rule 2: no record becomes a Python object on the way: batches are decoded into column buffers natively. Exceptions are
+        `formats`, as Avro and protobuf have no native column decoder, and `rollups`, where one broken record would send
+        a whole column of JSON the slow way.
 Rule 3: only `session`, `source`, `schemas`, the readers and writers and what runs a pipeline import PySpark; the rest
         is tested without it.
 """

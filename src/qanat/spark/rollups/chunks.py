@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
@@ -34,7 +34,9 @@ def measured(judged: Judged) -> Measured:
     Two measurements are the same if id, metric, source and time are.
     """
     metrics, sources = judged.metrics.dictionary_encode(), judged.sources.dictionary_encode()
-    codes = _numbers(metrics.indices) * len(sources.dictionary) + _numbers(sources.indices)
+    codes = metrics.indices.to_numpy(zero_copy_only=False) * len(sources.dictionary) + sources.indices.to_numpy(
+        zero_copy_only=False
+    )
     unique, positions = np.unique(codes, return_inverse=True)
     of_metric, of_source = np.divmod(unique, max(1, len(sources.dictionary)))
     series = _mixed(_hashes(metrics.dictionary)[of_metric], _hashes(sources.dictionary)[of_source])
@@ -60,15 +62,9 @@ def unpack(data: bytes) -> pa.Table:
     return pa.ipc.open_stream(data, options=_READ).read_all()
 
 
-def numbers(column: pa.ChunkedArray) -> NDArray[np.generic]:
+def numbers(column: pa.ChunkedArray) -> NDArray[Any]:
     """A column without nulls as an array."""
-    return (
-        column.combine_chunks().to_numpy(zero_copy_only=False) if column.num_chunks != 1 else _numbers(column.chunk(0))
-    )
-
-
-def _numbers(column: pa.Array) -> NDArray[np.generic]:
-    return column.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    return column.to_numpy()  # type: ignore[no-any-return]
 
 
 def _hashes(texts: pa.Array) -> NDArray[np.uint64]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
+from numpy.typing import NDArray
 
 from qanat.spark.rollups.chunks import Measured, measured, numbers, pack
 from qanat.spark.rollups.measurements import judge
@@ -74,7 +75,7 @@ def intake(batches: Iterable[pa.RecordBatch], rules: Rules, dead_topic: str) -> 
         if not batch.num_rows:
             continue
         timestamps = numbers(pa.chunked_array([batch.column("timestamp").cast(pa.timestamp("ms")).cast(pa.int64())]))
-        judged = judge(batch.column("value").to_pylist(), timestamps, rules)  # type: ignore[arg-type]
+        judged = judge(batch.column("value").to_pylist(), timestamps, rules)
         for at, newest in _newest(batch, timestamps, judged.times_ms, judged.dead).items():
             newest_ms[at] = max(newest, newest_ms.get(at, newest))
         if judged.dead:
@@ -89,15 +90,15 @@ def intake(batches: Iterable[pa.RecordBatch], rules: Rules, dead_topic: str) -> 
             yield _parcel(shard, at, newest)
 
 
-def _shards(table: pa.Table) -> np.ndarray:  # type: ignore[type-arg]
+def _shards(table: pa.Table) -> NDArray[np.uint64]:
     return numbers(table.column("series")).view(np.uint64) % np.uint64(SHARDS)
 
 
 def _newest(
     batch: pa.RecordBatch,
-    timestamps: np.ndarray,
-    times_ms: np.ndarray,
-    dead: dict[int, str],  # type: ignore[type-arg]
+    timestamps: NDArray[np.int64],
+    times_ms: NDArray[np.int64],
+    dead: dict[int, str],
 ) -> dict[str, int]:
     """The newest time by partition; where there is no measurement, that of the log."""
     if len(dead) == batch.num_rows:

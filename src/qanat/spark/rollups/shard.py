@@ -90,8 +90,8 @@ class Shard:
         """The minutes of measurements that are neither late nor known."""
         rows = pa.concat_tables([ROWS.empty_table(), *(part.rows for part in parts)])
         names = pa.concat_tables([NAMES.empty_table(), *(part.names for part in parts)])
-        times: NDArray[np.int64] = numbers(rows.column("time_ms"))  # type: ignore[assignment]
-        identities: NDArray[np.uint64] = numbers(rows.column("identity"))  # type: ignore[assignment]
+        times: NDArray[np.int64] = numbers(rows.column("time_ms"))
+        identities: NDArray[np.uint64] = numbers(rows.column("identity"))
         starts = times - times % MINUTE_MS
         on_time = np.flatnonzero(starts > before_ms - MINUTE_MS)
         result.late = len(times) - len(on_time)
@@ -104,7 +104,7 @@ class Shard:
         ids.add(unique, starts[chosen])
         order = np.argsort(chosen)
         fresh = rows.take(pa.array(chosen[order]))
-        values: NDArray[np.float64] = numbers(fresh.column("value"))  # type: ignore[assignment]
+        values: NDArray[np.float64] = numbers(fresh.column("value"))
         fresh = fresh.append_column("start", pa.array(starts[chosen][order], pa.int64()))
         return windows_of(fresh, rounded(values, self.error) if self.error else values, names)
 

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
+from numpy.typing import NDArray
 
 from qanat.spark.rollups.chunks import NAMES, numbers, pack, unpack
 from qanat.spark.rollups.output import FIELDS
@@ -57,10 +58,6 @@ class Windows(NamedTuple):
     def starts(self) -> list[int]:
         return sorted(pc.unique(self.stats.column("start")).to_pylist())
 
-    def from_rows(self, names: pa.Table) -> Windows:
-        """The same windows with these names."""
-        return self._replace(names=names)
-
     def rolled_up(self, size_ms: int) -> Windows:
         """The windows of a larger size that these are parts of."""
         return merged([self._replace(stats=_moved(self.stats, size_ms), cells=_moved(self.cells, size_ms))])
@@ -88,8 +85,8 @@ class Windows(NamedTuple):
         is_last = np.ones(cells.num_rows, bool)
         is_last[:-1] = np.logical_or(*(part[1:] != part[:-1] for part in parts))
         found = quantiles(
-            numbers(cells.column("value")),  # type: ignore[arg-type]
-            numbers(cells.column("count")),  # type: ignore[arg-type]
+            numbers(cells.column("value")),
+            numbers(cells.column("count")),
             np.flatnonzero(is_last) + 1,
             SHARES,
         )
@@ -123,7 +120,7 @@ def merged(parts: Iterable[Windows]) -> Windows:
     return Windows(stats, cells, names)
 
 
-def windows_of(rows: pa.Table, values: np.ndarray, names: pa.Table) -> Windows:  # type: ignore[type-arg]
+def windows_of(rows: pa.Table, values: NDArray[np.float64], names: pa.Table) -> Windows:
     """The windows of measurements with columns `start`, `series` and `value`; `values` are those kept for quantiles."""
     stats = rows.group_by(["start", "series"], use_threads=False).aggregate(
         [("value", "count"), ("value", "sum"), ("value", "min"), ("value", "max")]
