@@ -51,6 +51,8 @@ class Outcome:
     by_http: Produced
     by_kafka: Produced
     pipeline_s: float
+    rates: list[tuple[float, float]]
+    """Seconds since the pipeline's start, and measurements a second of a micro-batch that ended then."""
     checks: list[str]
 
 
@@ -77,12 +79,12 @@ def run(folder: Path, minutes: int, on: Callbacks) -> Outcome:
         by_kafka = _produced(produce_by_kafka, address, records, on.produced)
         on.step("starting Spark, running the pipeline metrics")
         started = time.perf_counter()
-        tallies = _run_pipeline(folder, address, on)
+        tallies, rates = _run_pipeline(folder, address, on)
         pipeline_s = time.perf_counter() - started
         on.step("reading topics and lake, comparing with the records sent")
         found = rollups.from_topic(address, "metrics.rollup")
         checks = _checked(truth, found, rollups.from_lake(folder / "lake"), address, tallies)
-    return Outcome(truth, found, tallies, by_http, by_kafka, pipeline_s, checks)
+    return Outcome(truth, found, tallies, by_http, by_kafka, pipeline_s, rates, checks)
 
 
 def _produced(
@@ -109,14 +111,25 @@ def _create(address: str) -> None:
     make_missing(Access(address), {TOPIC: PARTITIONS})
 
 
-def _run_pipeline(folder: Path, address: str, on: Callbacks) -> list[Tally]:
+def _run_pipeline(folder: Path, address: str, on: Callbacks) -> tuple[list[Tally], list[tuple[float, float]]]:
     quiet = quiet_settings(java_options=SHORT_LIVED_JAVA)
+    rates: list[tuple[float, float]] = []
+    started, batches = time.perf_counter(), 0
+
+    def look(tallies: list[Tally]) -> None:
+        nonlocal batches
+        rollup = tallies[0]
+        if rollup.batches > batches:
+            batches = rollup.batches
+            rates.append((time.perf_counter() - started, rollup.rows_per_second))
+        on.tallies(tallies)
+
     spark = session("qanat-demo", "local[2]", {**quiet, "spark.ui.enabled": "false"})
     try:
         on.step(f"Spark {spark.version} is up; its first micro-batches are slow: it starts workers and compiles")
         settings = {"lake": str(folder / "lake")}
         run_options = RunOptions(address, str(folder / "checkpoint"), is_available_now=True)
-        return watch(named("metrics").launch(spark, settings, run_options), Stop(), on.tallies)
+        return watch(named("metrics").launch(spark, settings, run_options), Stop(), look), rates
     finally:
         spark.stop()
 

@@ -28,7 +28,7 @@ def show_pipeline(console: Console, folder: Path, minutes: int, target: Path) ->
         console.print(f"[bold yellow]The data pipeline is left out:[/] {fault}. The rest needs neither.")
         return
     figures = _figures(outcome)
-    page = report.write(target, outcome.rollups, figures, outcome.checks)
+    page = report.write(target, outcome.rollups, figures, outcome.checks, outcome.rates)
     console.print(_drawn(report.hourly(outcome.rollups)))
     console.print()
     console.print(_drawn(figures))

@@ -71,4 +71,4 @@ def discard() -> None:
         gateway.shutdown()
     context._gateway = context._jvm = context._active_spark_context = None
     session: Any = SparkSession
-    session._instantiatedSession = None
+    session._instantiatedSession = session._activeSession = None

@@ -195,12 +195,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._pace is None:
             return self._within(begin, end, most_rows, most_bytes)
         self._pace.begin(time.monotonic())
-        found = self._within(
-            begin,
-            end,
-            None if most_rows is None else self._pace.of(most_rows),
-            None if most_bytes is None else self._pace.of(most_bytes),
-        )
+        if most_bytes is not None:
+            most_bytes = self._pace.of(most_bytes)
+        elif most_rows is not None:
+            most_rows = self._pace.of(most_rows)
+        found = self._within(begin, end, most_rows, most_bytes)
         self._pace.end(time.monotonic(), is_cut=found != end)
         return found
 

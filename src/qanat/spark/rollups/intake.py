@@ -100,11 +100,8 @@ def _newest(
     times_ms: NDArray[np.int64],
     dead: dict[int, str],
 ) -> dict[str, int]:
-    """The newest time by partition; where there is no measurement, that of the log."""
-    if len(dead) == batch.num_rows:
-        newest = int(timestamps.max())
-    else:
-        newest = int(times_ms.max())
+    """The newest time by partition; where there is no measurement, the oldest of the log: it has come to that."""
+    newest = int(timestamps.min() if len(dead) == batch.num_rows else times_ms.max())
     places = pc.unique(batch.column("partition")).to_pylist()
     topics = pc.unique(batch.column("topic")).to_pylist()
     return {f"{topic}-{partition}": newest for topic in topics for partition in places}

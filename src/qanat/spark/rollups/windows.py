@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -65,10 +65,10 @@ class Windows(NamedTuple):
     def parted(self, end_ms: int, size_ms: int) -> tuple[Windows, Windows]:
         """Windows that are over at a time, and the others."""
         over, still = (
-            [table.filter(_is_over(table, end_ms, size_ms, is_over)) for table in (self.stats, self.cells)]
-            for is_over in (True, False)
+            Windows(_chosen(self.stats, end_ms - size_ms, how), _chosen(self.cells, end_ms - size_ms, how), self.names)
+            for how in (pc.less_equal, pc.greater)
         )
-        return Windows(*over, self.names), Windows(*still, self.names)
+        return over, still
 
     def each(self) -> Iterator[tuple[int, Windows]]:
         """Windows by start, each with the names of its own series."""
@@ -146,6 +146,5 @@ def _moved(table: pa.Table, size_ms: int) -> pa.Table:
     return table.set_column(0, "start", pa.array(start - start % size_ms, pa.int64()))
 
 
-def _is_over(table: pa.Table, end_ms: int, size_ms: int, is_over: bool) -> pa.ChunkedArray:
-    compare = pc.less_equal if is_over else pc.greater
-    return compare(table.column("start"), end_ms - size_ms)
+def _chosen(table: pa.Table, start_ms: int, compare: Callable[[pa.ChunkedArray, int], pa.ChunkedArray]) -> pa.Table:
+    return table.filter(compare(table.column("start"), start_ms))
