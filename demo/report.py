@@ -65,7 +65,8 @@ def write(
     body = (
         f"<h1>Qanat at work</h1>{_table(figures)}<h2>Checked</h2><ul>"
         + "".join(f'<li class="good">{escape(check)}</li>' for check in checks)
-        + f"</ul><h2>The pipeline's rate</h2>{_rate(rates)}<h2>Latency</h2>{drawing}<h2>Hours of {escape(PLOTTED[1])}</h2>{_table(hourly(rollups))}"
+        + f"</ul><h2>The pipeline's rate</h2>{_rate(rates)}<h2>Latency</h2>{drawing}"
+        + f"<h2>Hours of {escape(PLOTTED[1])}</h2>{_table(hourly(rollups))}"
     )
     page.write_text(
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Qanat at work</title><style>{_STYLE}</style>'

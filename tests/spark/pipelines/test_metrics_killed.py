@@ -1,4 +1,4 @@
-"""The pipeline `metrics` as a command, killed with -9 in between: every window once, as a plain computation finds it."""
+"""The pipeline `metrics` as a command, killed with -9 in between: each window once, as a plain computation has it."""
 
 from __future__ import annotations
 
