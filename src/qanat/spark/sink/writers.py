@@ -101,7 +101,7 @@ class _Writing:
             if self._options.acks == ALL:
                 sender.init_idempotent()
             # Without acks, a broker cannot answer that it does not ingest a file.
-            is_local = self._options.local_ingest and self._options.acks
+            is_local = self._options.local_ingest and self._options.acks != 0
             local_brokers = LocalBrokers(sender.cluster) if is_local else None
             local_files = LocalIngestFiles(local_brokers, f"task-{uuid4().hex}")
             try:
