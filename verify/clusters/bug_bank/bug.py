@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from verify.clusters.plan import Plan
 
-_INHERITED = object()
+INHERITED = object()
+"""In place of a part that a class inherits."""
 
 
 class Patches:
@@ -21,7 +22,7 @@ class Patches:
     def put(self, owner: object, name: str, part: object) -> None:
         """Replace a part of a module or class; a class may inherit it."""
         assert hasattr(owner, name), f"{owner} has no {name}"
-        self._before.append((owner, name, vars(owner).get(name, _INHERITED)))
+        self._before.append((owner, name, vars(owner).get(name, INHERITED)))
         setattr(owner, name, part)
 
     def __enter__(self) -> Patches:
@@ -32,7 +33,7 @@ class Patches:
     ) -> None:
         while self._before:
             owner, name, part = self._before.pop()
-            if part is _INHERITED:
+            if part is INHERITED:
                 delattr(owner, name)
             else:
                 setattr(owner, name, part)
