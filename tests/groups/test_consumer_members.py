@@ -297,7 +297,8 @@ def test_a_group_whose_target_is_behind_its_epoch_is_assigning() -> None:
     shell = Shell()
     shell.send(join("a"))
     group = group_of(shell)
-    assert group.state is ConsumerGroupState.STABLE
+    states = [group.state]
     group.epoch += 1
+    states.append(group.state)
 
-    assert group.state is ConsumerGroupState.ASSIGNING
+    assert states == [ConsumerGroupState.STABLE, ConsumerGroupState.ASSIGNING]

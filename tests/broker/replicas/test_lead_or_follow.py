@@ -34,17 +34,17 @@ NOW_MS = 500
 class Fetchers:
     """Notes which replicas follow."""
 
-    following: dict[TopicPartition, FollowerReplica] = field(default_factory=dict)
+    replicas: dict[TopicPartition, FollowerReplica] = field(default_factory=dict)
     truncating: dict[TopicPartition, asyncio.Future[None]] = field(default_factory=dict)
 
     def follow(self, replica: FollowerReplica) -> None:
-        self.following[replica.at] = replica
+        self.replicas[replica.at] = replica
 
     def leave(self, at: TopicPartition) -> None:
-        self.following.pop(at, None)
+        self.replicas.pop(at, None)
 
     async def close(self) -> None:
-        self.following.clear()
+        self.replicas.clear()
 
 
 @dataclass
@@ -134,7 +134,7 @@ async def test_a_led_partition_is_found_by_name_and_id_and_knows_its_followers()
         assert (leader.replicas, leader.in_sync, leader.lag_max_ms) == ((ME, OTHER), (ME, OTHER), 1000)
         assert not leader._is_held
         assert leader._followers[OTHER].caught_up_ms == NOW_MS
-        assert broker.fetchers.following == {}
+        assert broker.fetchers.replicas == {}
 
 
 async def test_nothing_is_committed_while_eligible_replicas_rely_on_it() -> None:
@@ -203,15 +203,17 @@ async def test_a_sole_replica_that_gets_followers_is_led_anew_in_the_same_epoch(
 async def test_a_broker_that_ceases_to_lead_follows_and_may_lead_again() -> None:
     async with stage(state()) as broker:
         broker.put_state(state(OTHER, 5))
-        replica = broker.fetchers.following[AT]
+        replica = broker.fetchers.replicas[AT]
         assert (replica.leader, replica.leader_epoch) == (OTHER, 5)
         assert replica.topic_id == broker.identity.value.bytes
         assert replica.log is broker.replicas.logs[AT]
-        assert broker.replicas.partitions == broker.replicas.writable == broker.replicas.by_id == {}
+        assert broker.replicas.partitions == {}
+        assert broker.replicas.writable == {}
+        assert broker.replicas.by_id == {}
         assert broker.events == [("leads", 4), ("resigned", 4)]
         broker.put_state(state(epoch=6))
 
-        assert AT not in broker.fetchers.following
+        assert AT not in broker.fetchers.replicas
         assert broker.events[-1] == ("leads", 6)
 
 
@@ -275,7 +277,7 @@ async def test_changed_settings_reach_leaders_and_followers() -> None:
 async def test_replicas_are_created_and_removed_as_the_image_says() -> None:
     async with stage(state(), state(OTHER), state(OTHER, replicas=(OTHER, THIRD), in_sync=(OTHER,))) as broker:
         assert [at.partition for at in broker.replicas.logs] == [0, 1]
-        assert list(broker.fetchers.following) == [TopicPartition("orders", 1)]
+        assert list(broker.fetchers.replicas) == [TopicPartition("orders", 1)]
         elsewhere = state(OTHER, replicas=(OTHER, THIRD), in_sync=(OTHER,))
         broker.put_topic(elsewhere, elsewhere, state())
         partition = broker.replicas.partitions[AT]
@@ -284,7 +286,7 @@ async def test_replicas_are_created_and_removed_as_the_image_says() -> None:
         assert [at.partition for at in broker.replicas.logs] == [2]
         assert list(broker.runtime.directory.logs) == [TopicPartition("orders", 2)]
         assert partition.why_retired is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert broker.fetchers.following == {}
+        assert broker.fetchers.replicas == {}
         apply(broker.image, [Delete(keys.topic("orders"))])
         await broker.replicas.reconcile_topic("orders")
         assert broker.replicas.logs == broker.runtime.directory.logs == {}
@@ -293,7 +295,7 @@ async def test_replicas_are_created_and_removed_as_the_image_says() -> None:
 async def test_a_change_of_a_replica_that_we_do_not_have_yet_creates_it() -> None:
     async with stage(state(OTHER, replicas=(OTHER, THIRD), in_sync=(OTHER,))) as broker:
         broker.put_state(state(OTHER, replicas=(ME, OTHER, THIRD), in_sync=(OTHER,)))
-        await until(lambda: AT in broker.fetchers.following)
+        await until(lambda: AT in broker.fetchers.replicas)
 
         assert AT in broker.replicas.logs
 
