@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import UTC, datetime
 
 import pytest
@@ -97,7 +98,9 @@ def test_every_certificate_of_a_chain_is_read() -> None:
     assert certificates_in(b"no certificate") == []
 
 
-@pytest.mark.parametrize("pem", [b"-----BEGIN CERTIFICATE-----\nMIIB", b"-----BEGIN CERTIFICATE-----\nM\n-----END CERTIFICATE-----"])
+@pytest.mark.parametrize(
+    "pem", [b"-----BEGIN CERTIFICATE-----\nMIIB", b"-----BEGIN CERTIFICATE-----\nM\n-----END CERTIFICATE-----"]
+)
 def test_a_torn_pem_is_refused(pem: bytes) -> None:
     with pytest.raises(InvalidCertificateError):
         certificates_in(pem)
@@ -106,7 +109,7 @@ def test_a_torn_pem_is_refused(pem: bytes) -> None:
 WHOLE = certificate([(OU, "dev")], [(CN, "alice")])
 
 
-@pytest.mark.parametrize("size", range(0, 120))
+@pytest.mark.parametrize("size", range(120))
 def test_a_certificate_that_was_cut_is_refused(size: int) -> None:
     with pytest.raises(InvalidCertificateError):
         read_certificate(WHOLE[:size])
@@ -116,15 +119,11 @@ def test_a_certificate_that_was_cut_is_refused(size: int) -> None:
 def test_a_changed_byte_gives_another_name_or_an_error_and_never_a_crash(place: int, by: int) -> None:
     changed = bytearray(WHOLE)
     changed[place] ^= by
-    try:
+    with contextlib.suppress(InvalidCertificateError):
         read_certificate(bytes(changed))
-    except InvalidCertificateError:
-        pass
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    try:
+    with contextlib.suppress(InvalidCertificateError):
         read_certificate(data)
-    except InvalidCertificateError:
-        pass

@@ -23,8 +23,19 @@ class Caller(Protocol):
         """The client's address, without its port."""
 
     @property
-    def is_inter_broker(self) -> bool:
+    def listener_name(self) -> str:
+        """The name of the listener that the request came over; empty where it is not Kafka's."""
+
+    @property
+    def listener_protocol(self) -> str:
+        """The security protocol of that listener."""
+
+    @property
+    def is_over_inter_broker(self) -> bool:
         """Whether the request came over the inter-broker listener."""
+
+    is_inter_broker: bool
+    """Whether a broker sent the request: it came over that listener, from a principal that may act as a broker."""
 
     @property
     def is_closed_by_broker(self) -> bool:

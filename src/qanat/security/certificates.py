@@ -180,7 +180,7 @@ def _seconds(values: _Values) -> int:
     try:
         if form is None:
             raise ValueError
-        # Python reads the years 69 to 99 as of the last century, RFC 5280 those from 50 on: no certificate lives so long.
+        # Python takes 69 to 99 for the last century, RFC 5280 takes 50 to 99: no certificate lives that long.
         return int(datetime.strptime(content.decode("ascii"), form).replace(tzinfo=UTC).timestamp())
     except ValueError:
         raise InvalidCertificateError("the end of validity is no time") from None

@@ -16,8 +16,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import re2  # type: ignore[import-untyped]
-
 from qanat.model.errors import InvalidSettingError
 
 SETTING = "ssl.principal.mapping.rules"
@@ -82,9 +80,10 @@ def _parsed(text: str) -> list[_Rule]:
 
 
 def _compiled(pattern: str) -> Any:
+    import re2  # type: ignore[import-untyped]  # Brokers without such rules start faster without it.
+
     options = re2.Options()
     options.log_errors = False
-    options.dot_nl = False
     try:
         return re2.compile(pattern.replace("\\/", "/"), options)
     except re2.error as fault:

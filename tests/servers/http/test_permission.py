@@ -26,6 +26,7 @@ class OnlyOwnTopics:
 def authorized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedNode]:
     passwords: Path = tmp_path_factory.mktemp("passwords") / "passwords"
     passwords.write_text("alice:secret\nroot:secret\n")
+    passwords.chmod(0o600)
     settings = SecuritySettings(
         listener_security_protocol="SASL_PLAINTEXT", sasl_plain_credentials_file=str(passwords), super_users="User:root"
     )

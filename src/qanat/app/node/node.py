@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING
 
 from qanat.adapters.storage_engines import FileEngine
 from qanat.app.node.compose import Logs, open_log_directory
+from qanat.app.node.listeners import NodeListeners
 from qanat.app.node.node_names import number_of
+from qanat.app.settings.listener_plan import PlannedListener, plan_listeners
 from qanat.app.settings.metadata_settings import MetadataSettings
 from qanat.app.settings.node_settings import NodeSettings
 from qanat.broker.broker import Broker
@@ -33,15 +35,12 @@ from qanat.log.directories.directory import LogDirectory
 from qanat.log.directories.storage_engine import StorageEngine
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.errors import AddressInUseError, ReadOnlyError, StorageError
-from qanat.security.settings import SecuritySettings
-from qanat.servers.http.settings import NOT_SERVED
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.servers.kafka.listener import KafkaListener
 from qanat.telemetry.events import log_event
 
 if TYPE_CHECKING:
     from qanat.servers.http.listener import HttpListener
-    from qanat.servers.listener_security import ListenerSecurity
     from qanat.servers.metrics.listener import MetricsListener
 
 _EVERYWHERE = ("", "0.0.0.0", "::")
@@ -81,6 +80,8 @@ class Node:
         self.directory: LogDirectory
         self.broker: Broker
         self.listener: KafkaListener
+        self.inter_broker: KafkaListener | None = None
+        self.listeners: NodeListeners
         self.metrics: MetricsListener | None = None
         self.http: HttpListener | None = None
 
@@ -96,16 +97,17 @@ class Node:
     @property
     def address(self) -> str:
         """The address that the node listens on."""
-        return f"{self.settings.broker.host_name}:{self.listener.port}"
+        return f"{self.listeners.plan.clients[0].host}:{self.listener.port}"
 
     @property
     def advertised_address(self) -> str:
         """The address that the node tells clients to connect to."""
-        listener = self._advertised()
+        listener = self._advertised(self.listeners.plan.clients[0], self.listener)
         return f"{listener.host}:{listener.port}"
 
     async def _open(self, opened: AsyncExitStack) -> None:
         settings = self.settings
+        self.listeners = NodeListeners(plan_listeners(settings), settings.security)
         store = self._store
         if store is None:
             store = await self._open_store()
@@ -131,53 +133,62 @@ class Node:
             topic_defaults=settings.topic_defaults,
             seed=self._seed,
         )
-        listener_security = _listener_security(settings.security)
-        self.listener = KafkaListener(self.broker, self._on_fault, listener_security)
+        if self.listeners.identity is not None:
+            self.broker.peers.security = self.listeners.identity.security
+        endpoints = [self.listeners.endpoint(one) for one in self.listeners.plan.clients]
+        self.listener = KafkaListener(self.broker, self._on_fault, endpoints)
         await self.listener.bind()
         inter_broker = await self._open_inter_broker(opened)
         opened.push_async_callback(self.broker.close)
-        await self.broker.start(self.cluster_id, [self._advertised()], inter_broker)
+        advertised = [self._advertised(one, self.listener) for one in self.listeners.plan.clients]
+        await self.broker.start(self.cluster_id, advertised, inter_broker)
         opened.push_async_callback(self.listener.close)
         await self.listener.serve()
         opened.push_async_callback(self.broker.controlled_shutdown.hand_over)
-        if settings.broker.metrics_port is not None:
-            await self._open_metrics(opened, settings.broker.metrics_port)
-        if settings.http.http_port != NOT_SERVED:
-            await self._open_http(opened, listener_security)
+        if self.listeners.plan.metrics is not None:
+            await self._open_metrics(opened, self.listeners.plan.metrics)
+        if self.listeners.plan.http is not None:
+            await self._open_http(opened, self.listeners.plan.http)
+        self.listeners.files.start()
+        opened.push_async_callback(self.listeners.files.close)
 
     async def _open_inter_broker(self, opened: AsyncExitStack) -> values.Listener | None:
         """Open the listener for other brokers before this broker registers: it answers as soon as they see it."""
-        broker = self.settings.broker
-        if broker.inter_broker_port is None:
+        planned = self.listeners.plan.inter_broker
+        if planned is None:
             return None
-        if broker.inter_broker_port == self.listener.port:
+        if planned.port in self.listener.ports.values():
             # The kernel lets both bind as long as neither listens, and would report nothing.
             raise AddressInUseError(
-                f"inter.broker.port {broker.inter_broker_port} is the port of clients: choose another inter.broker.port"
+                f"inter.broker.port {planned.port} is the port of clients: choose another inter.broker.port"
             )
-        listener = KafkaListener(self.broker, self._on_fault, inter_broker_port=broker.inter_broker_port)
+        self.inter_broker = listener = KafkaListener(self.broker, self._on_fault, [self.listeners.endpoint(planned)])
         await listener.bind()
         opened.push_async_callback(listener.close)
         await listener.serve()
-        host = broker.advertised_host_name or reachable_host(broker.host_name)
-        return values.Listener(name="INTERNAL", host=host, port=listener.port)
+        return self._advertised(planned, listener)
 
-    async def _open_metrics(self, opened: AsyncExitStack, port: int) -> None:
+    async def _open_metrics(self, opened: AsyncExitStack, planned: PlannedListener) -> None:
         # Imported late: most nodes of tests and demonstrations serve no metrics.
         from qanat.servers.metrics.listener import MetricsListener
 
-        self.metrics = MetricsListener(self.broker, self.listener, self.settings.broker.metrics_host_name, port)
+        tls = self.listeners.tls(planned)
+        self.metrics = MetricsListener(self.broker, self.listener, planned.host, planned.port, tls)
+        self.metrics.metrics.certificates = self.listeners.certificates
         await self.metrics.start()
         opened.push_async_callback(self.metrics.close)
 
-    async def _open_http(self, opened: AsyncExitStack, listener_security: ListenerSecurity | None) -> None:
+    async def _open_http(self, opened: AsyncExitStack, planned: PlannedListener) -> None:
         # Imported in a worker: the event loop answers Kafka clients meanwhile.
         await asyncio.to_thread(import_module, "qanat.servers.http.listener")
         from qanat.servers.http.listener import HttpListener
         from qanat.servers.metrics.text import MetricsText
 
         metrics = MetricsText(self.broker, self.listener)
-        http = HttpListener(self.broker, self.listener.dispatcher, self.settings.http, metrics, listener_security)
+        metrics.certificates = self.listeners.certificates
+        tls = self.listeners.tls(planned)
+        security = self.listeners.security(planned, tls)
+        http = HttpListener(self.broker, self.listener.dispatcher, self.settings.http, metrics, security, tls)
         try:
             await http.start()
         except AddressInUseError as fault:
@@ -209,13 +220,12 @@ class Node:
         _require_file(path, settings)
         return await SqliteStore.open(path)
 
-    def _advertised(self) -> values.Listener:
-        broker = self.settings.broker
+    def _advertised(self, planned: PlannedListener, listener: KafkaListener) -> values.Listener:
         return values.Listener(
-            name=self.settings.security.listener_security_protocol,
-            security_protocol=self.settings.security.listener_security_protocol,
-            host=broker.advertised_host_name or reachable_host(broker.host_name),
-            port=broker.advertised_port or self.listener.port,
+            name=planned.name,
+            security_protocol=planned.protocol,
+            host=planned.advertised_host or reachable_host(planned.host),
+            port=planned.advertised_port or listener.ports[planned.name],
         )
 
 
@@ -235,21 +245,6 @@ def assignors(names: list[str]) -> dict[str, Assignor] | None:
     from qanat.app.node.plugins import partition_assignors
 
     return partition_assignors(names)
-
-
-def _listener_security(settings: SecuritySettings) -> ListenerSecurity | None:
-    """Authenticators and authorizer of the listener; None where every client may do everything."""
-    is_open = settings.listener_security_protocol == "PLAINTEXT"
-    if is_open and not settings.authorizer_class_name:
-        return None
-    from qanat.app.node.plugins import authenticators, authorizer
-    from qanat.servers.listener_security import ListenerSecurity
-
-    return ListenerSecurity(
-        None if is_open else authenticators(settings),
-        authorizer(settings) if settings.authorizer_class_name else None,
-        settings.super_principals,
-    )
 
 
 def reachable_host(bound: str) -> str:

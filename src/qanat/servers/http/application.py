@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from qanat.model.errors import QanatError
-from qanat.servers.http.caller import HttpCaller, authenticate
+from qanat.security.authentication import ANONYMOUS
+from qanat.servers.http.caller import PRINCIPAL, HttpCaller, authenticate
 from qanat.servers.http.exchange import (
     Exchange,
     GoneError,
@@ -63,7 +64,7 @@ class Application:
                 receive = left
             operation, places = self._routes.find(scope["method"], scope["path"])
             name = operation.name
-            caller = HttpCaller(scope["client"])
+            caller = HttpCaller(scope["client"], scope["state"].get(PRINCIPAL, ANONYMOUS))
             if self._context.mechanisms is not None and not operation.is_public:
                 caller.principal = authenticate(_authorization(scope), self._context.mechanisms)
             exchange = Exchange(self._context, caller, scope, receive, send)

@@ -1,7 +1,7 @@
 """The caller of an HTTP request: its address and its principal.
 
-Where the Kafka listener requires authentication, HTTP requires `Authorization: Basic` and uses the same mechanism
-(PLAIN). Handlers see a caller in place of a Kafka connection.
+Where HTTP requires authentication by SASL, it requires `Authorization: Basic` and uses the mechanism PLAIN; without, a
+client's certificate is its principal. Handlers see a caller in place of a Kafka connection.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from qanat.servers.http.problems import Problem
 
 CLIENT_ID = "qanat-http"
 """The client id of HTTP, here and at other brokers; group members with it have HTTP's session timeout."""
+PRINCIPAL = "principal"
+"""The principal of a connection's certificate, in the state of its requests; none where it is anonymous."""
 _CHALLENGE = ((b"www-authenticate", b'Basic realm="qanat", charset="UTF-8"'),)
 
 
@@ -29,6 +31,9 @@ class HttpCaller:
         "host",
         "is_closed_by_broker",
         "is_inter_broker",
+        "is_over_inter_broker",
+        "listener_name",
+        "listener_protocol",
         "peer",
         "principal",
         "refused_batches",
@@ -39,7 +44,8 @@ class HttpCaller:
         self.peer = f"{address[0]}:{address[1]}" if address else ""
         self.principal = principal
         self.refused_batches = RefusedBatches()
-        self.is_inter_broker = False
+        self.listener_name = self.listener_protocol = ""
+        self.is_inter_broker = self.is_over_inter_broker = False
         self.is_closed_by_broker = True
         """The end of a request is not the client's doing: it releases nothing that the client holds."""
 
@@ -50,10 +56,8 @@ class HttpCaller:
         """Do nothing: the request awaits it, and is cancelled itself."""
 
 
-def authenticate(authorization: bytes | None, mechanisms: Mapping[str, Authenticator] | None) -> Principal:
-    """The principal of a request; raises a problem where authentication fails."""
-    if mechanisms is None:
-        return ANONYMOUS
+def authenticate(authorization: bytes | None, mechanisms: Mapping[str, Authenticator]) -> Principal:
+    """The principal of a request by its header; raises a problem where authentication fails."""
     plain = mechanisms.get("PLAIN")
     if plain is None:
         raise Problem(

@@ -54,6 +54,10 @@ def _nothing() -> None:
     pass
 
 
+def _ignore(connection: KafkaConnection) -> None:
+    pass
+
+
 def lazy_buffer(size: int) -> mmap.mmap:
     """A buffer that takes memory only where it is written to: clients may announce much and send little."""
     return mmap.mmap(-1, size)
@@ -101,10 +105,18 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
         self.refused_batches = RefusedBatches()
         self.is_closed_by_broker = False
         """Whether the broker closed it, as when it stops."""
-        self.is_inter_broker = False
+        self.listener_name = ""
+        """The name of the listener that it came over."""
+        self.listener_protocol = ""
+        """The security protocol of that listener."""
+        self.is_over_inter_broker = False
         """Whether it came over the inter-broker listener."""
+        self.is_inter_broker = False
+        """Whether a broker is at its other end: it came over that listener and may act as one."""
         self.on_refused: Callable[[], None] = _nothing
         """Called when the client fails to authenticate."""
+        self.on_authenticated: Callable[[KafkaConnection], None] = _ignore
+        """Called when the client is authenticated."""
         self.is_refused = False
         """Set before the transport is there, where max.connections is reached: it is closed at once."""
         self.peer = ""

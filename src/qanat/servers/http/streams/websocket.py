@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from qanat.model.errors import QanatError
-from qanat.servers.http.caller import HttpCaller, authenticate
+from qanat.security.authentication import ANONYMOUS
+from qanat.servers.http.caller import PRINCIPAL, HttpCaller, authenticate
 from qanat.servers.http.exchange import Exchange, Receive, Scope, Send, refuse_other_origin
 from qanat.servers.http.operations import Operation, Routes, read_query
 from qanat.servers.http.problems import CONTENT_TYPE, Problem, problem_of
@@ -72,7 +73,7 @@ class _Flow:
 async def serve_websocket(context: HttpContext, scope: Scope, receive: Receive, send: Send) -> None:
     """One WebSocket, from its handshake to its end."""
     assert (await receive())["type"] == "websocket.connect"
-    caller = HttpCaller(scope["client"])
+    caller = HttpCaller(scope["client"], scope["state"].get(PRINCIPAL, ANONYMOUS))
     exchange = Exchange(context, caller, scope, receive, send)
     try:
         operation, exchange.path = _ROUTES.find("GET", scope["path"])
