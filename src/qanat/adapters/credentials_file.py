@@ -5,15 +5,12 @@ Rule: a file that others may read is refused.
 
 from __future__ import annotations
 
-import os
-
+from qanat.connection.private_files import require_private
 from qanat.model.errors import InvalidSettingError
 from qanat.security.plain import Plain
 from qanat.security.settings import SecuritySettings
 
 _SETTING = "sasl.plain.credentials.file"
-_OTHERS = 0o027
-"""Access that a secret's file may not give: any to others, writing to the group."""
 
 
 class PlainFile(Plain):
@@ -45,15 +42,13 @@ def plain_authenticator(settings: SecuritySettings) -> PlainFile:
 
 def read_credentials(path: str, setting: str = _SETTING) -> dict[str, str]:
     """Names and passwords; an error names the line, never its content."""
+    require_private(path, setting)
     try:
         with open(path, encoding="utf-8") as file:
-            mode = os.fstat(file.fileno()).st_mode & 0o777
             lines = file.read().splitlines()
     except (OSError, UnicodeDecodeError) as fault:
         reason = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8"
         raise InvalidSettingError(f"cannot read {setting} {path}: {reason}") from None
-    if mode & _OTHERS:
-        raise InvalidSettingError(f"{setting} {path} has mode {mode:o}, so that others have access: chmod 600 {path}")
     passwords: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 
+from qanat.connection.private_files import require_private
 from qanat.connection.security import Pem, Tls
 from qanat.connection.tls import context_of, pem_content, show, trust
 from qanat.model.errors import InvalidSettingError
@@ -60,6 +61,7 @@ def own_certificate(settings: TlsSettings) -> Certificate | None:
 
 def _own(settings: TlsSettings) -> tuple[Pem | None, Pem | None]:
     if settings.ssl_keystore_location is not None:
+        require_private(settings.ssl_keystore_location, "ssl.keystore.location")
         pem = Pem("ssl.keystore.location", location=settings.ssl_keystore_location)
         return pem, pem
     if settings.ssl_keystore_certificate_chain is None:

@@ -67,7 +67,8 @@ class TlsHandshakes:
                 ssl_shutdown_timeout=_SHUTDOWN_S,
             )
         except (OSError, TimeoutError) as fault:
-            self._note_failed(transport, _reason(fault))
+            if (reason := _reason(fault)) is not None:
+                self._note_failed(transport, reason)
             transport.abort()
             return
         if protected is None or protected.is_closing():
@@ -138,7 +139,8 @@ def _deliver(protocol: asyncio.BaseProtocol, data: bytes) -> None:
         data = data[count:]
 
 
-def _reason(fault: BaseException) -> str:
+def _reason(fault: BaseException) -> str | None:
+    """Why a handshake failed; None where the client only looked whether the port answers, and went away."""
     if isinstance(fault, ssl.SSLCertVerificationError):
         return f"the client's certificate is not accepted: {fault.verify_message or fault.reason}"
     if isinstance(fault, ssl.SSLError):
@@ -152,4 +154,4 @@ def _reason(fault: BaseException) -> str:
         return describe_fault(fault)
     if isinstance(fault, TimeoutError) or "timeout" in str(fault) or "is taking longer" in str(fault):
         return "it took too long"
-    return "the client went away"
+    return None
