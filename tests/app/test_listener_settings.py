@@ -175,8 +175,57 @@ def test_a_single_listener_named_for_brokers_is_a_notice_and_not_an_error() -> N
     assert any("inter.broker.listener.name" in one and "no effect" in one for one in loaded.notices)
 
 
-def test_secrets_are_not_shown() -> None:
-    given = [assignment("ssl.keystore.key=hunter2"), assignment("ssl.key.password=hunter3")]
-    settings = load([*given, assignment("ssl.keystore.certificate.chain=chain")], None, {}).settings
+SECRETS = ["ssl.keystore.key", "ssl.key.password", "listener.name.plaintext.ssl.key.password"]
 
-    assert "hunter" not in repr(settings)
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_secret_is_in_no_repr_and_no_error(name: str) -> None:
+    given = [assignment(f"{name}=hunter2"), assignment("ssl.keystore.certificate.chain=chain")]
+    if name != "ssl.keystore.key":
+        given.append(assignment("ssl.keystore.key=hunter3"))
+    settings = load(given, None, {}).settings
+
+    assert "hunter" not in repr(given) + repr(settings) + repr(plan_listeners(settings))
+    with pytest.raises(InvalidSettingError) as caught:
+        load([*given, given[0]], None, {})
+    assert "hunter" not in str(caught.value)
+
+
+def test_a_secret_comes_from_a_file_a_variable_or_a_command(tmp_path: Path) -> None:
+    secret, file = tmp_path / "secret", tmp_path / "qanat.yml"
+    secret.touch(0o600)
+    secret.write_text("hunter2\n")
+    file.write_text(f"ssl.key.password: ${{file:{secret}}}\nssl.keystore.location: ${{WHERE:here}}.pem\n")
+
+    tls = load([], file, {}).settings.tls
+    assert (tls.ssl_key_password, tls.ssl_keystore_location) == ("hunter2", "here.pem")
+    tls = load([assignment("ssl.key.password=${env:KEY}")], None, {"KEY": "hunter3"}).settings.tls
+    assert tls.ssl_key_password == "hunter3"
+    tls = load([], None, {"QANAT_SSL_KEY_PASSWORD": "${command:echo hunter4}"}).settings.tls
+    assert tls.ssl_key_password == "hunter4"
+
+
+@pytest.mark.parametrize(
+    ("reference", "reason"),
+    [
+        ("${env:NOWHERE}", "there is no environment variable NOWHERE"),
+        ("${file:/nowhere}", "cannot read /nowhere: No such file"),
+        ("${command:false}", "the command false gives no value: it ends with code 1"),
+        ("${command:/nowhere/at all}", "the command /nowhere/at gives no value: No such file"),
+        ("${command:sh -c 'echo hunter2; exit 3'}", "the command sh gives no value: it ends with code 3"),
+    ],
+)
+def test_a_reference_that_leads_nowhere_is_one_sentence(reference: str, reason: str) -> None:
+    message = refusal(f"ssl.key.password={reference}")
+
+    assert reason in message
+    assert "hunter2" not in message
+
+
+def test_a_secret_in_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("hunter2")
+    secret.chmod(0o644)
+
+    assert "chmod 600" in refusal(f"ssl.key.password=${{file:{secret}}}")
+    planned(f"ssl.cipher.suites=${{file:{secret}}}")

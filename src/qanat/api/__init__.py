@@ -3,6 +3,7 @@
 - `api_table`           which APIs are served, in which versions, by which module: one line each
 - `request_context`     what a handler knows of a request besides its message; `caller` the client behind it
 - `authorization`       what a caller may do, and a handler behind its rule; `allowed_operations` as bits (KIP-430)
+- `endpoints`           the address of a broker for a caller: that of the caller's own listener
 - `interceptor`         the one place in front of all handlers
 - `admin_tasks`         administration that runs to its end, whether or not the client waits
 - `error_counts`        the errors that a response carries

@@ -7,6 +7,7 @@ import ssl
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import aiokafka  # type: ignore[import-untyped]
@@ -22,7 +23,7 @@ from qanat.servers.listener_security import ListenerSecurity
 from qanat.testing import EmbeddedBroker
 from qanat.wire.kafka.messages.describe_cluster import DescribeClusterRequest
 from qanat.wire.kafka.messages.find_coordinator import FindCoordinatorRequest
-from qanat.wire.kafka.messages.metadata import MetadataRequest
+from qanat.wire.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
 from qanat.wire.kafka.registry import ApiKey
 
 
@@ -91,7 +92,7 @@ def test_librdkafka_writes_and_reads(protected: Protected, listener: str) -> Non
     assert producer.flush(60) == 0
     consumer = confluent_kafka.Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
-    read = []
+    read: list[bytes | None] = []
     while len(read) < 5:
         message = consumer.poll(60)
         assert message is not None
@@ -180,19 +181,13 @@ def test_the_mapped_name_of_a_certificate_is_what_the_authorizer_decides_about(p
         codes = {}
         for listener in ("CERTS", "SSL"):
             with RawClient(protected.address(listener), context) as client:
-                answer = client.ask(ApiKey.METADATA, 1, MetadataRequest([_named("secret")]))
+                answer = client.ask(ApiKey.METADATA, 1, MetadataRequest([MetadataRequestTopic(name="secret")]))
                 codes[listener] = answer.topics[0].error_code
     finally:
         dispatcher.interceptor = before
 
     assert codes == {"CERTS": ErrorCode.NONE, "SSL": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     assert rules.asked == {"User:alice", "User:ANONYMOUS"}
-
-
-def _named(topic: str) -> object:
-    from qanat.wire.kafka.messages.metadata import MetadataRequestTopic
-
-    return MetadataRequestTopic(name=topic)
 
 
 @pytest.mark.parametrize("listener", ["SSL", "SASL_SSL", "CERTS"])
@@ -205,14 +200,13 @@ def test_a_client_that_does_not_speak_tls_is_not_answered(protected: Protected, 
 
 @pytest.mark.parametrize("case", ["no certificate", "of another authority", "no rule matches", "expired"])
 def test_a_client_without_an_acceptable_certificate_is_refused(protected: Protected, case: str, tmp_path: Path) -> None:
-    from datetime import timedelta
-
-    shown = {
-        "no certificate": lambda: None,
-        "of another authority": lambda: Authority(tmp_path, "other").client("eve", "CN=Alice,OU=people,O=Qanat"),
-        "no rule matches": lambda: protected.authority.client("eve", "CN=Alice\\,OU\\=people,O=Qanat"),
-        "expired": lambda: protected.authority.client("old", "CN=Alice,OU=people", lifetime=-timedelta(hours=1)),
-    }[case]()
+    shown: Shown | None = None
+    if case == "of another authority":
+        shown = Authority(tmp_path, "other").client("eve", "CN=Alice,OU=people,O=Qanat")
+    elif case == "no rule matches":
+        shown = protected.authority.client("eve", "CN=Alice\\,OU\\=people,O=Qanat")
+    elif case == "expired":
+        shown = protected.authority.client("old", "CN=Alice,OU=people", lifetime=-timedelta(hours=1))
     (tls,) = [one for one in protected.broker.node.listeners.certificates if one.name == "CERTS"]
     before = tls.failed_handshakes
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from qanat.app.settings.listener_names import PER_LISTENER
+from qanat.app.settings.listener_names import PER_LISTENER, ListenerOverrides
 from qanat.app.settings.listeners import (
     EVERYWHERE,
     PROTOCOLS,
@@ -130,10 +130,10 @@ def setting_of(name: str) -> str:
     return name.removeprefix(LISTENER_PREFIX).partition(".")[2] if name.startswith(LISTENER_PREFIX) else name
 
 
-def _overrides(values: Mapping[str, SourceValue]) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
+def _overrides(values: Mapping[str, SourceValue]) -> dict[str, ListenerOverrides]:
+    found: dict[str, ListenerOverrides] = {}
     for name, value in values.items():
         if name.startswith(LISTENER_PREFIX):
             listener, _, setting = name.removeprefix(LISTENER_PREFIX).partition(".")
-            found.setdefault(listener.upper(), {})[setting] = value.text
+            found.setdefault(listener.upper(), ListenerOverrides())[setting] = value.text
     return found

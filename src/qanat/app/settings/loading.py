@@ -14,8 +14,9 @@ from qanat.app.settings.listener_sources import LISTENER_PREFIX, ListenerSources
 from qanat.app.settings.metadata_settings import MetadataSettings, check_etcd_settings
 from qanat.app.settings.node_settings import NodeSettings
 from qanat.app.settings.own_settings import OwnSettings
+from qanat.app.settings.secret_values import resolved
 from qanat.app.settings.settings_file import read_file
-from qanat.app.settings.source_value import SourceValue
+from qanat.app.settings.source_value import HIDDEN, SourceValue, is_secret
 from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.broker.settings.topic_settings import TopicSetting
 from qanat.groups.settings import GroupSettings
@@ -45,11 +46,12 @@ def load(flags: Sequence[SourceValue], file: Path | None, environment: Mapping[s
         from pathlib import Path
 
         file = Path(environment[CONFIG])
-    sources = (
+    given = (
         read_file(file, environment) if file is not None else [],
         read_environment(environment, [*SETTINGS, *BY_KEY]),
         flags,
     )
+    sources = [[resolved(value, environment) if "${" in value.text else value for value in source] for source in given]
     notices: list[str] = []
     values: dict[str, SourceValue] = {}
     listeners = ListenerSources(sources)
@@ -70,7 +72,8 @@ def assignment(text: str) -> SourceValue:
     name, separator, value = text.partition("=")
     if not separator or not name:
         raise InvalidSettingError(f"-X {text}: write it as -X name=value")
-    return SourceValue(name.strip(), value.strip(), f"-X {text}")
+    origin = f"-X {name.strip()}={HIDDEN}" if is_secret(name.strip()) else f"-X {text}"
+    return SourceValue(name.strip(), value.strip(), origin)
 
 
 def _resolved(source: Iterable[SourceValue], listeners: ListenerSources, notices: list[str]) -> dict[str, SourceValue]:
@@ -78,11 +81,11 @@ def _resolved(source: Iterable[SourceValue], listeners: ListenerSources, notices
     found: dict[str, SourceValue] = {}
     for value in source:
         real = _real(value, notices)
-        for resolved in () if real is None else listeners.split(real):
-            earlier = found.get(resolved.name)
+        for part in () if real is None else listeners.split(real):
+            earlier = found.get(part.name)
             if earlier is not None and _is_twice(earlier, value):
-                raise InvalidSettingError(f"{resolved.name} is given twice: {earlier.origin} and {value.origin}")
-            found[resolved.name] = resolved
+                raise InvalidSettingError(f"{part.name} is given twice: {earlier.origin} and {value.origin}")
+            found[part.name] = part
     return found
 
 
