@@ -22,6 +22,9 @@ from tests.servers.tls.certificates import Authority
 
 from qanat.app.cluster.cluster_plan import INTER_BROKER_OFFSET, plan_cluster
 from qanat.app.cluster.local_security import with_secrets
+from qanat.app.node.serving import StartFlags
+from qanat.app.settings.loading import load
+from qanat.app.start.workers import _settings as workers_settings
 from qanat.model.errors import InvalidSettingError
 from qanat.wire.kafka.messages.metadata import MetadataRequest
 from qanat.wire.kafka.messages.produce import ProduceRequest
@@ -151,6 +154,26 @@ def test_every_broker_has_every_listener_on_its_own_port() -> None:
     assert "--port" not in plan.command(plan.brokers[1])
     with pytest.raises(InvalidSettingError, match="brokers 0 and 1 would both have port 9093"):
         plan_cluster("data", 2, 1, None, ["listeners=A://127.0.0.1:9092,B://127.0.0.1:9093"])
+
+
+def test_workers_have_listeners_and_advertised_ports_of_their_own_wherever_they_are_set(tmp_path: Path) -> None:
+    file = tmp_path / "qanat.yml"
+    file.write_text(
+        "listeners: A://127.0.0.1:9092,B://127.0.0.1:9192\nlistener.security.protocol.map: A:PLAINTEXT,B:PLAINTEXT\n"
+        "inter.broker.listener.name: B\n"
+    )
+    flags = StartFlags(config=file)
+    settings = workers_settings(flags, load(flags.values(), file, {}).settings)
+    plan = plan_cluster("data", 3, 1, None, settings)
+    own = plan.settings_of(plan.brokers[2])
+    assert (own["listeners"], own["inter.broker.listener.name"]) == ("A://127.0.0.1:9094,B://127.0.0.1:9194", "B")
+    assert "inter.broker.port" not in own
+    assert [one.inter_broker_port for one in plan.brokers] == [9192, 9193, 9194]
+
+    file.write_text("advertised.listeners: PLAINTEXT://queue.example:5000\n")
+    settings = workers_settings(flags, load(flags.values(), file, {}).settings)
+    plan = plan_cluster("data", 2, 9092, None, settings)
+    assert [plan.settings_of(one)["advertised.port"] for one in plan.brokers] == ["5000", "5001"]
 
 
 def test_drawn_secrets_are_kept_and_private(tmp_path: Path) -> None:

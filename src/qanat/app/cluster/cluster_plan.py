@@ -15,7 +15,7 @@ from qanat.model.errors import InvalidSettingError
 
 INTER_BROKER_OFFSET = 10_000
 REPLICAS_MAX = 3
-LISTENERS, ADVERTISED = "listeners", "advertised.listeners"
+LISTENERS, ADVERTISED, ADVERTISED_PORT = "listeners", "advertised.listeners", "advertised.port"
 _INTERNAL_TOPICS = (
     "offsets.topic.replication.factor",
     "transaction.state.log.replication.factor",
@@ -89,13 +89,15 @@ class ClusterPlan:
         return sorted([*wanted, *([] if broker.http_port is None else [broker.http_port])], reverse=True)
 
     def _listeners(self, broker: BrokerPlan, given: dict[str, str]) -> dict[str, str]:
-        """`listeners` and `advertised.listeners` of one broker."""
+        """`listeners`, `advertised.listeners` and `advertised.port` of one broker."""
         by = broker.node_id - self.brokers[0].node_id
-        return {
+        shifted = {
             name: ",".join(_text(one, by) for one in _parsed(given, name, protocol_map=given))
             for name in (LISTENERS, ADVERTISED)
             if name in given
         }
+        port = given.get(ADVERTISED_PORT, "")
+        return {**shifted, ADVERTISED_PORT: str(int(port) + by)} if port.isdigit() else shifted
 
 
 def _parsed(settings: dict[str, str], name: str, protocol_map: dict[str, str] | None = None) -> list[ListenerAddress]:

@@ -40,7 +40,8 @@ def parse_protocols(text: str) -> dict[str, str]:
 
 def parse_listeners(text: str, protocols: Mapping[str, str] | None = None) -> list[ListenerAddress]:
     """The listeners, at least one; raises `ValueError` with the reason."""
-    found = [one for item in text.split(",") if (one := _parsed(item.strip(), protocols or {})) is not None]
+    known = {} if protocols is None else protocols
+    found = [one for item in text.split(",") if (one := _parsed(item.strip(), known)) is not None]
     if not found:
         raise ValueError("there must be at least one listener, such as PLAINTEXT://127.0.0.1:9092")
     for place, one in enumerate(found):

@@ -56,6 +56,8 @@ def _settings(flags: StartFlags, settings: NodeSettings) -> list[str]:
     for name, listeners in (("listeners", settings.listeners), ("advertised.listeners", settings.advertised_listeners)):
         if listeners:
             given[name] = ",".join(f"{one.name}://{one.host}:{one.port}" for one in listeners)
+    if settings.broker.advertised_port is not None and "advertised.listeners" not in given:
+        given["advertised.port"] = str(settings.broker.advertised_port)
     if settings.inter_broker_listener_name is not None:
         given["inter.broker.listener.name"] = settings.inter_broker_listener_name
     return [f"{name}={value}" for name, value in given.items()]
