@@ -70,7 +70,7 @@ class NodeListeners:
         from qanat.servers.listener_security import ListenerSecurity
 
         brokers = None
-        if planned.is_inter_broker and self.identity is not None and planned.requires_authentication:
+        if planned.is_inter_broker and self.identity is not None and planned.asks_for_identity:
             brokers = self.identity.principals(tls)
         mechanisms = self._mechanisms(planned) if planned.has_sasl else None
         return ListenerSecurity(mechanisms, self._authorizer, self._settings.super_principals, brokers)

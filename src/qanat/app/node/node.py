@@ -107,7 +107,7 @@ class Node:
 
     async def _open(self, opened: AsyncExitStack) -> None:
         settings = self.settings
-        self.listeners = NodeListeners(plan_listeners(settings), settings.security)
+        listeners = plan_listeners(settings)
         store = self._store
         if store is None:
             store = await self._open_store()
@@ -133,6 +133,7 @@ class Node:
             topic_defaults=settings.topic_defaults,
             seed=self._seed,
         )
+        self.listeners = NodeListeners(listeners, settings.security)
         if self.listeners.identity is not None:
             self.broker.peers.security = self.listeners.identity.security
         endpoints = [self.listeners.endpoint(one) for one in self.listeners.plan.clients]

@@ -57,6 +57,11 @@ class PlannedListener(Struct, frozen=True):
         return self.has_sasl or (self.has_tls and self.tls.ssl_client_auth == "required")
 
     @property
+    def asks_for_identity(self) -> bool:
+        """Whether clients can have a principal of their own."""
+        return self.has_sasl or (self.has_tls and self.tls.ssl_client_auth != "none")
+
+    @property
     def is_loopback(self) -> bool:
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
