@@ -57,8 +57,13 @@ class TlsHandshakes:
             return
         # The loop reads from an accepted connection at once, and would take the client's first bytes from TLS. So this
         # transport ends unread, and another one begins on the same connection.
-        connection = socket.socket(fileno=os.dup(accepted.fileno()))
-        transport.abort()
+        try:
+            connection = socket.socket(fileno=os.dup(accepted.fileno()))
+        except OSError as fault:
+            self._note_failed(peer, f"the broker cannot serve it now: {fault.strerror}")
+            return
+        finally:
+            transport.abort()
         task = asyncio.get_running_loop().create_task(self._shake_hands(connection, peer))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
