@@ -191,6 +191,13 @@ def test_a_secret_is_in_no_repr_and_no_error(name: str) -> None:
     assert "hunter" not in str(caught.value)
 
 
+def test_passwords_of_java_stores_are_a_notice_that_does_not_show_them() -> None:
+    loaded = load([assignment("ssl.keystore.password=hunter2")], None, {})
+
+    (notice,) = loaded.notices
+    assert notice.startswith("ssl.keystore.password (-X ssl.keystore.password=[hidden]) has no effect: PEM")
+
+
 def test_a_secret_comes_from_a_file_a_variable_or_a_command(tmp_path: Path) -> None:
     secret, file = tmp_path / "secret", tmp_path / "qanat.yml"
     secret.touch(0o600)

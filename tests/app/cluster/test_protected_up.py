@@ -11,6 +11,7 @@ import urllib.request
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -97,7 +98,7 @@ def test_a_cluster_with_passwords_comes_up_without_any_other_setting(tmp_path: P
                 assert b"aGVsbG8" in (content := answer.read()) or b"hello" in content
 
 
-def writes_and_reads(settings: dict[str, str]) -> None:
+def writes_and_reads(settings: dict[str, Any]) -> None:
     """Over two replicas, so that brokers fetch from each other before a record is acknowledged."""
     admin = AdminClient(settings)
     (made,) = admin.create_topics([NewTopic("orders", 1, 2)]).values()

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from qanat.app.settings.listeners import ListenerAddress, parse_listeners, parse_protocols
+from qanat.app.settings.listeners import ListenerAddress, parse_listeners
 from qanat.model.errors import InvalidSettingError
 
 INTER_BROKER_OFFSET = 10_000
@@ -92,7 +92,7 @@ class ClusterPlan:
         """`listeners`, `advertised.listeners` and `advertised.port` of one broker."""
         by = broker.node_id - self.brokers[0].node_id
         shifted = {
-            name: ",".join(_text(one, by) for one in _parsed(given, name, protocol_map=given))
+            name: ",".join(_text(one, by) for one in _parsed(given, name))
             for name in (LISTENERS, ADVERTISED)
             if name in given
         }
@@ -100,22 +100,14 @@ class ClusterPlan:
         return {**shifted, ADVERTISED_PORT: str(int(port) + by)} if port.isdigit() else shifted
 
 
-def _parsed(settings: dict[str, str], name: str, protocol_map: dict[str, str] | None = None) -> list[ListenerAddress]:
+def _parsed(settings: dict[str, str], name: str) -> list[ListenerAddress]:
+    """The listeners of a setting; the brokers check their protocols."""
     if name not in settings:
         return []
-    # Names alone matter here: the brokers check their protocols.
     try:
-        protocols = _AnyProtocol(parse_protocols((protocol_map or {}).get("listener.security.protocol.map", "")))
-        return parse_listeners(settings[name], protocols)
+        return parse_listeners(settings[name])
     except ValueError as fault:
         raise InvalidSettingError(f"{name} = {settings[name]!r}: {fault}") from None
-
-
-class _AnyProtocol(dict[str, str]):
-    """Protocols by name, where a settings file may have the rest."""
-
-    def get(self, name: str, default: str | None = None) -> str:  # type: ignore[override]
-        return super().get(name, "PLAINTEXT")
 
 
 def _text(one: ListenerAddress, by: int) -> str:

@@ -27,7 +27,7 @@ _STORES = (
     ("ssl.truststore.location", "ssl.truststore.certificates"),
 )
 """Settings that say the same in other forms: an override of one replaces all."""
-Struct_ = TypeVar("Struct_", bound=Settings)
+_Common = TypeVar("_Common", bound=Settings)
 
 
 class PlannedListener(Struct, frozen=True):
@@ -188,7 +188,7 @@ def _planned(
     )
 
 
-def _overridden(settings: Struct_, overrides: Mapping[str, str]) -> Struct_:
+def _overridden(settings: _Common, overrides: Mapping[str, str]) -> _Common:
     if not overrides:
         return settings
     replaced = {name for names in _STORES if overrides.keys() & set(names) for name in names}

@@ -39,9 +39,8 @@ def parse_protocols(text: str) -> dict[str, str]:
 
 
 def parse_listeners(text: str, protocols: Mapping[str, str] | None = None) -> list[ListenerAddress]:
-    """The listeners, at least one; raises `ValueError` with the reason."""
-    known = {} if protocols is None else protocols
-    found = [one for item in text.split(",") if (one := _parsed(item.strip(), known)) is not None]
+    """The listeners, at least one; raises `ValueError` with the reason. Without `protocols`, any name is one."""
+    found = [one for item in text.split(",") if (one := _parsed(item.strip(), protocols)) is not None]
     if not found:
         raise ValueError("there must be at least one listener, such as PLAINTEXT://127.0.0.1:9092")
     for place, one in enumerate(found):
@@ -54,7 +53,7 @@ def parse_listeners(text: str, protocols: Mapping[str, str] | None = None) -> li
     return found
 
 
-def _parsed(item: str, protocols: Mapping[str, str]) -> ListenerAddress | None:
+def _parsed(item: str, protocols: Mapping[str, str] | None) -> ListenerAddress | None:
     match = _LISTENER.fullmatch(item)
     if match is None:
         raise ValueError(f"{item!r} is not a listener: write it as PLAINTEXT://127.0.0.1:9092")
@@ -63,8 +62,8 @@ def _parsed(item: str, protocols: Mapping[str, str]) -> ListenerAddress | None:
         return None
     if name in RESERVED:
         raise ValueError(f"no listener can be called {name}: the name is taken")
-    protocol = protocols.get(name, name)
-    if protocol not in PROTOCOLS:
+    protocol = name if protocols is None else protocols.get(name, name)
+    if protocols is not None and protocol not in PROTOCOLS:
         raise ValueError(
             f"listener {name} is not known: a name is one of {', '.join(PROTOCOLS)}, or has a protocol in "
             "listener.security.protocol.map"

@@ -7,7 +7,7 @@ from msgspec import Struct
 from qanat.model.errors import InvalidSettingError
 
 HIDDEN = "[hidden]"
-_SECRETS = ("ssl.key.password", "ssl.keystore.key")
+_SECRETS = ("ssl.key.password", "ssl.keystore.key", "ssl.keystore.password", "ssl.truststore.password")
 
 
 class SourceValue(Struct, frozen=True):

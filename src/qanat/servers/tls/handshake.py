@@ -7,6 +7,8 @@ others beside it. The context is chosen per connection, which is how new certifi
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import ssl
 from collections.abc import Callable
 from typing import cast
@@ -21,6 +23,7 @@ HANDSHAKE_S = 10.0
 HANDSHAKES_MAX = 1_000
 """Handshakes at one time; more are closed at once."""
 _SHUTDOWN_S = 2.0
+_Peer = tuple[str, int] | None
 
 
 class TlsHandshakes:
@@ -46,47 +49,45 @@ class TlsHandshakes:
         return _Accepted(self._begin)
 
     def _begin(self, transport: asyncio.Transport) -> None:
+        accepted = transport.get_extra_info("socket")
+        peer = transport.get_extra_info("peername")
         if len(self._running) >= self._handshakes_max:
-            self._note_failed(transport, f"{self._handshakes_max} others are under way")
+            self._note_failed(peer, f"{self._handshakes_max} others are under way")
             transport.abort()
             return
-        transport.pause_reading()
-        task = asyncio.get_running_loop().create_task(self._shake_hands(transport))
+        # The loop reads from an accepted connection at once, and would take the client's first bytes from TLS. So this
+        # transport ends unread, and another one begins on the same connection.
+        try:
+            connection = socket.socket(fileno=os.dup(accepted.fileno()))
+        except OSError as fault:
+            self._note_failed(peer, f"the broker cannot serve it now: {fault.strerror}")
+            return
+        finally:
+            transport.abort()
+        task = asyncio.get_running_loop().create_task(self._shake_hands(connection, peer))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    async def _shake_hands(self, transport: asyncio.Transport) -> None:
-        protocol = _Handed()
+    async def _shake_hands(self, connection: socket.socket, peer: _Peer) -> None:
         try:
-            protected = await asyncio.get_running_loop().start_tls(
-                transport,
-                protocol,
-                self.tls.context,
-                server_side=True,
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: _Protected(self.tls.principal_of, self._accept, lambda: self._note_unmapped(peer)),
+                connection,
+                ssl=self.tls.context,
                 ssl_handshake_timeout=self._handshake_s,
                 ssl_shutdown_timeout=_SHUTDOWN_S,
             )
-        except (OSError, TimeoutError) as fault:
+        except OSError as fault:
             if (reason := _reason(fault)) is not None:
-                self._note_failed(transport, reason)
-            transport.abort()
-            return
-        if protected is None or protected.is_closing():
-            return
-        principal = self.tls.principal_of(protected)
-        if principal is None:
-            self._note_failed(transport, "no rule of ssl.principal.mapping.rules matches the client's certificate")
-            protected.abort()
-            return
-        accepted = self._accept(principal)
-        protected.set_protocol(accepted)
-        accepted.connection_made(protected)
-        protocol.pass_on(accepted)
+                self._note_failed(peer, reason)
+            connection.close()
 
-    def _note_failed(self, transport: asyncio.Transport, reason: str) -> None:
+    def _note_unmapped(self, peer: _Peer) -> None:
+        self._note_failed(peer, "no rule of ssl.principal.mapping.rules matches the client's certificate")
+
+    def _note_failed(self, peer: _Peer, reason: str) -> None:
         self.tls.failed_handshakes += 1
-        address = transport.get_extra_info("peername")
-        self._log_failed(listener=self.tls.name, peer=f"{address[0]}:{address[1]}" if address else "", reason=reason)
+        self._log_failed(listener=self.tls.name, peer=f"{peer[0]}:{peer[1]}" if peer else "", reason=reason)
 
     async def close(self) -> None:
         """End the handshakes that are under way."""
@@ -105,38 +106,29 @@ class _Accepted(asyncio.Protocol):
         self._begin(cast(asyncio.Transport, transport))  # uvloop's behaves as one, but is none by type.
 
 
-class _Handed(asyncio.Protocol):
-    """Stands for the connection until its own protocol is there; what comes with the end of the handshake is kept."""
+class _Protected(asyncio.Protocol):
+    """A connection whose handshake is done: it gets its own protocol before any byte is read."""
 
-    def __init__(self) -> None:
-        self._early: list[bytes] = []
-        self._lost: Exception | None = None
-        self._is_lost = False
+    def __init__(
+        self,
+        principal_of: Callable[[asyncio.BaseTransport], Principal | None],
+        accept: Callable[[Principal], asyncio.BaseProtocol],
+        refuse: Callable[[], None],
+    ) -> None:
+        self._principal_of = principal_of
+        self._accept = accept
+        self._refuse = refuse
 
-    def data_received(self, data: bytes) -> None:
-        self._early.append(data)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._lost, self._is_lost = exc, True
-
-    def pass_on(self, protocol: asyncio.BaseProtocol) -> None:
-        """Give what came meanwhile to the connection's own protocol."""
-        for data in self._early:
-            _deliver(protocol, data)
-        if self._is_lost:
-            protocol.connection_lost(self._lost)
-
-
-def _deliver(protocol: asyncio.BaseProtocol, data: bytes) -> None:
-    if not isinstance(protocol, asyncio.BufferedProtocol):
-        cast(asyncio.Protocol, protocol).data_received(data)
-        return
-    while data:
-        buffer = memoryview(protocol.get_buffer(len(data)))
-        count = min(len(buffer), len(data))
-        buffer[:count] = data[:count]
-        protocol.buffer_updated(count)
-        data = data[count:]
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        protected = cast(asyncio.Transport, transport)
+        principal = self._principal_of(protected)
+        if principal is None:
+            self._refuse()
+            protected.abort()
+            return
+        protocol = self._accept(principal)
+        protected.set_protocol(protocol)
+        protocol.connection_made(protected)
 
 
 def _reason(fault: BaseException) -> str | None:
