@@ -39,7 +39,7 @@ help: ## show this list
 setup: $(READY) ## make .venv with Qanat (editable) and every tool
 	@echo "Ready: $(BIN)/qanat --help"
 
-demo: $(READY) ## the demonstration: a broker, the pipeline on Spark, the log; three minutes at most
+demo: $(READY) ## the demonstration: a broker, the pipeline on Spark, the log; four minutes at most
 	@$(BIN)/python -m demo $(ARGS)
 
 test: $(READY) ## run the tests; make test ARGS="-k retention -x"

@@ -56,13 +56,20 @@ class Truth:
     duplicates: int = 0
     broken: int = 0
     late: int = 0
-    values: dict[Spot, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """The values in every window of every size."""
+    minutes: dict[tuple[str, str, int], list[float]] = field(default_factory=lambda: defaultdict(list))
+    """The values of every minute."""
 
     def accept(self, metric: str, source: str, time_ms: int, value: float) -> None:
         self.accepted += 1
-        for window, size in SIZES_MS.items():
-            self.values[Spot(metric, source, window, time_ms - time_ms % size)].append(value)
+        self.minutes[metric, source, time_ms - time_ms % MINUTE_MS].append(value)
+
+    def windows(self) -> dict[Spot, list[float]]:
+        """The values in every window of every size."""
+        found: dict[Spot, list[float]] = defaultdict(list)
+        for (metric, source, start_ms), values in self.minutes.items():
+            for window, size in SIZES_MS.items():
+                found[Spot(metric, source, window, start_ms - start_ms % size)] += values
+        return found
 
 
 def _load(random: Random, hour: float, source: str) -> float:
@@ -90,30 +97,38 @@ METRICS: dict[str, Callable[[Random, float, str], float]] = {
 }
 
 
-def measure(start_ms: int, minutes: int, truth: Truth, seed: int = 1) -> Iterator[Sent]:
+def measure(start_ms: int, minutes: int, truth: Truth, seed: int = 1, every_ms: int = EVERY_MS) -> Iterator[Sent]:
     """All records in the order of arrival, and at the end one of each source that closes all windows."""
     random = Random(seed)
     waiting: list[Sent] = []
-    for now in range(start_ms, start_ms + minutes * MINUTE_MS, EVERY_MS):
-        for source in SOURCES:
-            for metric, curve in METRICS.items():
-                waiting.extend(
-                    _made(random, metric, source, now, curve(random, (now - start_ms) / HOUR_MS, source), truth)
-                )
-    waiting.sort(key=lambda sent: sent.arrival_ms)
-    yield from waiting
-    after = start_ms + minutes * MINUTE_MS + HOUR_MS + LATENESS_MS + 20 * MINUTE_MS
+    end_ms = start_ms + minutes * MINUTE_MS
+    for minute_ms in range(start_ms, end_ms, MINUTE_MS):
+        for now in range(minute_ms, minute_ms + MINUTE_MS, every_ms):
+            hour = (now - start_ms) / HOUR_MS
+            for source in SOURCES:
+                for metric, curve in METRICS.items():
+                    waiting.extend(_made(random, metric, source, now, curve(random, hour, source), truth))
+        arrived = [sent for sent in waiting if sent.arrival_ms < minute_ms + MINUTE_MS]
+        waiting = [sent for sent in waiting if sent.arrival_ms >= minute_ms + MINUTE_MS]
+        yield from sorted(arrived, key=_arrival)
+    yield from sorted(waiting, key=_arrival)
+    after = end_ms + HOUR_MS + LATENESS_MS + 20 * MINUTE_MS
     for source in SOURCES:
         truth.sent += 1
         said = {"id": f"alive-{source}", "metric": "alive", "source": source, "time": after, "value": 1.0}
         yield Sent(source.encode(), json.dumps(said).encode(), after)
 
 
+def _arrival(sent: Sent) -> int:
+    return sent.arrival_ms
+
+
 def _made(random: Random, metric: str, source: str, now: int, value: float, truth: Truth) -> Iterator[Sent]:
     value = round(value, 3)
     # The id identifies a measurement and its duplicates.
-    said = {"id": f"{random.getrandbits(64):016x}", "metric": metric, "source": source, "time": now, "value": value}
-    record = Sent(source.encode(), json.dumps(said).encode(), now + random.randrange(50, 3000))
+    name = f"{random.getrandbits(64):016x}"
+    said = f'{{"id": "{name}", "metric": "{metric}", "source": "{source}", "time": {now}, "value": {value}}}'
+    record = Sent(source.encode(), said.encode(), now + int(random.random() * 2950) + 50)
     chance = random.random()
     truth.sent += 1
     if chance < 0.004:

@@ -9,7 +9,7 @@ from time import gmtime, strftime
 
 from demo.fleet import Spot
 from demo.rollups import Rollup
-from qanat.app.terminal.plot import line_chart
+from qanat.app.terminal.plot import line_chart, numbers
 
 PLOTTED = ("http.latency_ms", "web-03")
 _STYLE = """
@@ -50,7 +50,13 @@ def _shown(rollup: Rollup) -> list[float]:
     return [rollup.mean, rollup.min, rollup.p50, rollup.p95, rollup.p99, rollup.max]
 
 
-def write(folder: Path, rollups: Mapping[Spot, Rollup], figures: Cells, checks: Sequence[str]) -> Path:
+def write(
+    folder: Path,
+    rollups: Mapping[Spot, Rollup],
+    figures: Cells,
+    checks: Sequence[str],
+    rates: Sequence[tuple[float, float]],
+) -> Path:
     """Write the plot and the page; returns the page."""
     folder.mkdir(parents=True, exist_ok=True)
     drawing = plot(rollups)
@@ -59,7 +65,8 @@ def write(folder: Path, rollups: Mapping[Spot, Rollup], figures: Cells, checks: 
     body = (
         f"<h1>Qanat at work</h1>{_table(figures)}<h2>Checked</h2><ul>"
         + "".join(f'<li class="good">{escape(check)}</li>' for check in checks)
-        + f"</ul><h2>Latency</h2>{drawing}<h2>Hours of {escape(PLOTTED[1])}</h2>{_table(hourly(rollups))}"
+        + f"</ul><h2>The pipeline's rate</h2>{_rate(rates)}<h2>Latency</h2>{drawing}"
+        + f"<h2>Hours of {escape(PLOTTED[1])}</h2>{_table(hourly(rollups))}"
     )
     page.write_text(
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Qanat at work</title><style>{_STYLE}</style>'
@@ -67,6 +74,11 @@ def write(folder: Path, rollups: Mapping[Spot, Rollup], figures: Cells, checks: 
         encoding="utf-8",
     )
     return page
+
+
+def _rate(rates: Sequence[tuple[float, float]]) -> str:
+    """Measurements a second of each micro-batch, over the seconds since the pipeline's start."""
+    return line_chart("measurements a second, by micro-batch", {"rows/s": rates}, numbers, "seconds")
 
 
 def _table(rows: Cells) -> str:

@@ -29,6 +29,7 @@ class Rollup:
 
 
 _FIELDS = [field.name for field in fields(Rollup)]
+QUANTILES = ("p50", "p95", "p99")
 
 
 def read_topic(address: str, topic: str) -> list[tuple[bytes, dict[str, str]]]:
@@ -87,7 +88,7 @@ def from_lake(folder: Path) -> dict[Spot, Rollup]:
 
 def expected(truth: Truth) -> dict[Spot, Rollup]:
     """The expected rollups, computed from the records sent."""
-    return {spot: _rolled(sorted(values)) for spot, values in truth.values.items()}
+    return {spot: _rolled(sorted(values)) for spot, values in truth.windows().items()}
 
 
 def _rolled(values: list[float]) -> Rollup:
@@ -104,10 +105,10 @@ def _quantile(values: list[float], share: float) -> float:
     return values[below] + (values[above] - values[below]) * (place - below)
 
 
-def agree(found: dict[Spot, Rollup], wanted: dict[Spot, Rollup]) -> bool:
-    """Whether all windows are there and equal, sums up to rounding (they are added in another order)."""
+def agree(found: dict[Spot, Rollup], wanted: dict[Spot, Rollup], quantile_error: float = 0.0) -> bool:
+    """Whether all windows are there and equal, sums up to rounding and quantiles within an error."""
     return found.keys() == wanted.keys() and all(
-        math.isclose(mine, theirs, rel_tol=1e-9, abs_tol=1e-9)
+        math.isclose(mine, theirs, rel_tol=1e-9 + (quantile_error if name in QUANTILES else 0.0), abs_tol=1e-9)
         for spot, rollup in wanted.items()
-        for mine, theirs in zip(astuple(found[spot]), astuple(rollup), strict=True)
+        for name, mine, theirs in zip(_FIELDS, astuple(found[spot]), astuple(rollup), strict=True)
     )

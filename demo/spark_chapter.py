@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from rich.console import Console
@@ -14,6 +15,9 @@ from qanat.app.pipelines.progress_display import line
 from qanat.spark.pipelines.progress import Tally
 from qanat.spark.session import NoJavaError, NoSparkError, require_java
 
+SHOWN_EVERY = 500_000
+"""A line whenever so many measurements are sent."""
+
 
 def show_pipeline(console: Console, folder: Path, minutes: int, target: Path) -> None:
     """Run the chapter and print it; where Spark cannot run, print why and skip it."""
@@ -24,7 +28,7 @@ def show_pipeline(console: Console, folder: Path, minutes: int, target: Path) ->
         console.print(f"[bold yellow]The data pipeline is left out:[/] {fault}. The rest needs neither.")
         return
     figures = _figures(outcome)
-    page = report.write(target, outcome.rollups, figures, outcome.checks)
+    page = report.write(target, outcome.rollups, figures, outcome.checks, outcome.rates)
     console.print(_drawn(report.hourly(outcome.rollups)))
     console.print()
     console.print(_drawn(figures))
@@ -40,6 +44,15 @@ def _run(console: Console, folder: Path, minutes: int) -> Outcome:
         disable=not console.is_terminal, transient=True,
     ) as progress:  # fmt: skip
         sending = progress.add_task("measurements sent", total=None)
+        sent, started = 0, time.perf_counter()
+
+        def show_sent(count: int) -> None:
+            nonlocal sent
+            progress.advance(sending, count)
+            if (sent + count) // SHOWN_EVERY > sent // SHOWN_EVERY:
+                rate = (sent + count) / (time.perf_counter() - started)
+                console.print(f"    {sent + count:,} measurements sent, {rate:,.0f}/s", highlight=False)
+            sent += count
 
         def show(tallies: list[Tally]) -> None:
             for tally in tallies:
@@ -49,7 +62,7 @@ def _run(console: Console, folder: Path, minutes: int) -> Outcome:
 
         callbacks = Callbacks(
             lambda step: console.print(f"... {step}", highlight=False),
-            lambda count: progress.advance(sending, count),
+            show_sent,
             show,
         )
         return run(folder, minutes, callbacks)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 CACHE = Path(__file__).resolve().parents[1] / ".cache"
-_BEGAN = "QANAT_TESTS_BEGAN"
+_BEGAN = "TESTS_OF_QANAT_BEGAN"
 
 
 class Unavailable(Exception):  # noqa: N818 - A reason to skip, not an error.

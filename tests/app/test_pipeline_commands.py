@@ -37,7 +37,9 @@ def test_pipelines_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> N
     [
         (["metrcs"], "there is no pipeline metrcs; did you mean metrics?"),
         (["metrics", "--set", "lak=x"], "pipeline metrics has no setting lak; did you mean lake?"),
-        (["metrics", "--set", "limit=few"], "sources.inbound.limit: expected int"),
+        (["metrics", "--set", "limit=few"], "limit is 'few', but must be a number of records above 0, or all"),
+        (["metrics", "--error", "2"], "error is '2', but must be a number from 0.0001 to 0.1: 0.01 is one per cent"),
+        (["metrics", "--batch-time", "soon"], "batch_time: 'soon' is not a duration such as"),
         (["metrics", "--lak", "x"], "there is no option --lak, and pipeline metrics has none; did you mean lake?"),
         (["archive", "--lake"], "--lake needs a value"),
         (["archive", "orders"], "'orders' is one argument too many"),

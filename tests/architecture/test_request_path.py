@@ -104,6 +104,34 @@ def test_a_request_goes_through_its_layers(followed: Followed, scenario: str, st
     assert [step for step in steps if step not in taken] == []
 
 
+PAGE = ROOT / "docs/internals/hot-path.md"
+PATHS = ("fast", "ordinary")
+DESCRIBED = {"**A produced batch**": "produce", "**A fetch**": "parked fetch"}
+"""What the page describes, and the scenario that is followed for it."""
+
+
+def steps_on_page(subject: str, path: str) -> list[str]:
+    """The functions of a path, in the order of the page's table."""
+    table = PAGE.read_text().split(subject, 1)[1].split("\n\n", 2)[1]
+    steps: list[str] = []
+    for line in table.splitlines()[2:]:
+        fast, ordinary = line.strip("| ").split(" | ")[1:]
+        cell = fast if path == "fast" or ordinary == "the same" else ordinary
+        steps.append("qanat." + cell.strip("`").replace("/", "."))
+    return steps
+
+
+@pytest.mark.parametrize("subject", DESCRIBED)
+@pytest.mark.parametrize("path", PATHS)
+def test_the_page_has_the_steps_in_the_order_of_the_calls(followed: Followed, subject: str, path: str) -> None:
+    called = list(dict.fromkeys(callee for _, callee in followed[f"{DESCRIBED[subject]}, {path} path"]))
+    steps = steps_on_page(subject, path)
+
+    assert len(steps) >= 10
+    assert [step for step in steps if step not in called] == []
+    assert steps == sorted(steps, key=called.index)
+
+
 @pytest.mark.parametrize("request_kind", ["produce", "fetch", "parked fetch"])
 def test_the_fast_path_does_not_call_the_handler(followed: Followed, request_kind: str) -> None:
     def handlers(path: str) -> set[str]:

@@ -13,6 +13,7 @@ from tests.log.directories import WatchedFiles, WorkerBarrier, running_log, unti
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.broker.replicas.partition import EndMarker, Partition
+from qanat.broker.replicas.partition_end import Written
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.runtime.waiting_appends import WRITTEN_ON_LOOP_BYTES
@@ -20,6 +21,7 @@ from qanat.log.settings import NEVER_MS
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import NotLeaderError, OffsetNotAvailableError
 from qanat.replication.leader import Leader
+from qanat.wire.kafka.fast_produce import read_fast_header
 
 TOPIC_ID = b"\1" * 16
 ME, OTHER = 0, 1
@@ -43,6 +45,12 @@ def led(runtime: LogRuntime, log: PartitionLog, *, has_sole_client: bool = False
     partition = Partition(log, runtime, TOPIC_ID, EPOCH, leader)
     runtime.on_flushed = lambda _: partition.advance()
     return partition
+
+
+def append_fast(partition: Partition, content: bytes) -> Written | None:
+    header = read_fast_header(content)
+    assert header is not None
+    return partition.append_fast(memoryview(bytearray(content)), header)
 
 
 def follow(partition: Partition, offset: int, start_offset: int = 0) -> None:
@@ -183,10 +191,7 @@ async def test_the_fast_path_of_a_sole_replica_without_flushing_makes_records_re
         woken: list[int] = []
         partition.wait_for_more(lambda: woken.append(partition.log.high_watermark))
         appended = [batch(2), batch(3)]
-        written = [
-            partition.append_fast(memoryview(bytearray(one)), count, 0)
-            for one, count in zip(appended, (2, 3), strict=True)
-        ]
+        written = [append_fast(partition, one) for one in appended]
 
         assert [one.base_offset for one in written if one is not None] == [0, 2]
         assert [one.durable for one in written if one is not None] == [None, None]
@@ -195,7 +200,7 @@ async def test_the_fast_path_of_a_sole_replica_without_flushing_makes_records_re
         assert woken == [2], "a consumer is woken once, when it can read"
         partition.retire()
         with pytest.raises(NotLeaderError):
-            partition.append_fast(memoryview(bytearray(batch(1))), 1, 0)
+            append_fast(partition, batch(1))
 
 
 async def test_a_sole_replica_without_flushing_promises_no_more_than_the_write() -> None:

@@ -382,3 +382,8 @@ def test_c13_a_broker_is_sound_since_its_last_crash_or_since_ever(
 
     node = Nodes.of(image).alive[1]
     assert (node.epoch, node.sound_since) == (image.broker_epochs[1], sound_since)
+
+
+def test_a_broker_that_is_not_there_is_not_back_from_a_clean_shutdown() -> None:
+    assert not nodes(0).is_clean(Member(1, 10))
+    assert nodes(0, back=(1,)).is_clean(Member(1, 10))

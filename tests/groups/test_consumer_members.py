@@ -291,3 +291,14 @@ def test_a_client_with_a_session_of_its_own_is_out_when_that_ends_also_after_a_c
     assert "a" in group_of(shell).members
     shell.advance(1 * SECOND)
     assert "a" not in group_of(shell).members
+
+
+def test_a_group_whose_target_is_behind_its_epoch_is_assigning() -> None:
+    shell = Shell()
+    shell.send(join("a"))
+    group = group_of(shell)
+    states = [group.state]
+    group.epoch += 1
+    states.append(group.state)
+
+    assert states == [ConsumerGroupState.STABLE, ConsumerGroupState.ASSIGNING]

@@ -33,6 +33,7 @@ from qanat.groups.requests import (
     SyncGroup,
 )
 from qanat.groups.settings import GroupSettings
+from qanat.groups.timers import Timer, TimerKind
 from qanat.model.error_codes import ErrorCode
 
 
@@ -326,3 +327,75 @@ def test_groups_are_listed_by_state_and_type() -> None:
     assert listed(states=("STABLE",)) == [("g", "Stable")]
     assert listed(types=("Classic",)) == listed()
     assert listed(types=("consumer",)) == []
+
+
+def test_a_static_leader_that_does_not_come_back_is_replaced_by_a_member_that_does() -> None:
+    shell = Shell()
+    members = shell.stable(2, instance_ids=("a", "b"))
+    follower = next(one for one in members if one.member_id != one.leader_id)
+    call = shell.join(follower.member_id, instance_id="b" if follower is members[1] else "a", protocols=(STICKY, RANGE))
+    assert not call.is_answered
+    shell.advance(9 * SECOND)
+    other = next(one for one in members if one is not follower)
+    for _ in range(7):
+        shell.send(Heartbeat("g", other.member_id, other.generation_id))
+        shell.advance(9 * SECOND)
+    reply = call.reply(JoinReply)
+
+    assert reply.leader_id == reply.member_id == follower.member_id
+    assert len(reply.members) == 2, "the static member stays, until its session ends"
+
+
+def alive_for(shell: Shell, duration_ms: int, *members: JoinReply) -> None:
+    """Let time pass while members send heartbeats."""
+    for _ in range(0, duration_ms, 5 * SECOND):
+        for one in members:
+            shell.send(Heartbeat("g", one.member_id, one.generation_id))
+        shell.advance(5 * SECOND)
+
+
+def test_a_rebalance_that_no_static_member_has_joined_waits_for_another_timeout() -> None:
+    shell = Shell()
+    members = shell.stable(2, instance_ids=("a", "b"))
+    shell.join()
+    (newcomer,) = set(shell.shard.groups["g"].members) - {one.member_id for one in members}
+    shell.send(LeaveGroup("g", (LeavingMember(newcomer),)))
+    alive_for(shell, 60 * SECOND, *members)
+    assert state(shell) is GroupState.PREPARING_REBALANCE
+    joined = shell.join(members[1].member_id, instance_id="b")
+    alive_for(shell, 55 * SECOND, members[0])
+    assert not joined.is_answered
+    alive_for(shell, 5 * SECOND, members[0])
+
+    assert joined.reply(JoinReply).leader_id == members[1].member_id
+    assert len(joined.reply(JoinReply).members) == 2
+
+
+def test_an_id_whose_place_was_taken_is_refused_and_holds_up_no_other_member() -> None:
+    shell = Shell(GroupSettings(group_initial_rebalance_delay_ms=0, group_max_size=2))
+    (member,) = shell.stable()
+    pending = shell.join(needs_member_id=True).reply(JoinReply).member_id
+    calls = [shell.join(), shell.join(member.member_id)]
+    assert not any(call.is_answered for call in calls)
+    assert shell.join(pending).reply(JoinReply).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+    assert [call.reply(JoinReply).generation_id for call in calls] == [2, 2]
+    assert not shell.shard.groups["g"].pending_members
+    assert Timer(TimerKind.SESSION, "g", pending) not in shell.shard._state.timers
+
+
+def test_changed_settings_count_from_the_next_request_on() -> None:
+    shell = Shell()
+    shell.stable()
+    shell.shard.apply_settings(GroupSettings(group_max_size=1))
+
+    assert shell.join().reply(JoinReply).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_a_group_that_is_deleted_expects_no_pending_member_any_more() -> None:
+    shell = Shell()
+    pending = shell.join(needs_member_id=True).reply(JoinReply).member_id
+    assert Timer(TimerKind.SESSION, "g", pending) in shell.shard._state.timers
+    assert shell.ask(DeleteGroup("g"), DeleteGroupReply).error is ErrorCode.NONE
+
+    assert Timer(TimerKind.SESSION, "g", pending) not in shell.shard._state.timers

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tests.groups import consumers
 from tests.groups.shell import DAY, SECOND, Shell, subscription
 
 from qanat.groups.classic.states import GroupState
+from qanat.groups.committing import OFFSETS_AT_ONCE
 from qanat.groups.records import GroupTombstone, OffsetTombstone
 from qanat.groups.replies import CommitReply, DeleteGroupReply, DeleteOffsetsReply, FetchReply, JoinReply
 from qanat.groups.requests import (
@@ -245,3 +247,50 @@ def test_a_group_without_members_or_offsets_goes_at_the_next_look() -> None:
     shell.advance(20 * 60 * SECOND)
     assert shell.shard.groups == {}
     assert shell.records[-1] == GroupTombstone("g")
+
+
+def test_offsets_of_consumers_with_an_unreadable_subscription_are_not_deleted() -> None:
+    shell = Shell()
+    commit(shell, ORDERS, 5)
+    call = shell.join(protocols=(Protocol("range", b"rubbish"),))
+    shell.advance(0)
+    shell.sync_all([call.reply(JoinReply)])
+    reply = shell.ask(DeleteOffsets("g", (ORDERS,)), DeleteOffsetsReply)
+
+    assert [one.error for one in reply.partitions] == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
+    assert fetch(shell, ORDERS) == (5, ErrorCode.NONE)
+
+
+def test_offsets_of_the_new_protocol_are_deleted_where_no_member_reads_the_topic() -> None:
+    shell = Shell()
+    for member_id, topic in (("a", "orders"), ("b", "invoices")):
+        shell.send(consumers.join(member_id, topic))
+    offsets = tuple(OffsetToCommit(at.topic, at.partition, 5) for at in (ORDERS, PAYMENTS))
+    shell.ask(CommitOffsets("g", offsets), CommitReply)
+    reply = shell.ask(DeleteOffsets("g", (ORDERS, PAYMENTS)), DeleteOffsetsReply)
+
+    assert [one.error for one in reply.partitions] == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE]
+
+
+def test_the_offsets_of_all_groups_are_counted() -> None:
+    shell = Shell()
+    for group_id, partitions in (("g", (ORDERS, PAYMENTS)), ("h", (ORDERS,))):
+        offsets = tuple(OffsetToCommit(at.topic, at.partition, 5) for at in partitions)
+        shell.ask(CommitOffsets(group_id, offsets), CommitReply)
+
+    assert shell.shard.ledger.offsets.count == 3
+
+
+def test_a_fetch_of_very_many_offsets_names_them_first() -> None:
+    """The caller then asks for them piece by piece, so that others have their turn."""
+    shell = Shell()
+    partitions = [TopicPartition("orders", number) for number in range(OFFSETS_AT_ONCE + 1)]
+    shell.topics.make("orders", len(partitions))
+    for some in (partitions[:-1], partitions[-1:]):
+        offsets = tuple(OffsetToCommit(at.topic, at.partition, 5) for at in some)
+        shell.ask(CommitOffsets("g", offsets), CommitReply)
+        reply = shell.ask(FetchOffsets("g"), FetchReply)
+        if len(some) > 1:
+            assert (len(reply.offsets), len(reply.unread)) == (OFFSETS_AT_ONCE, 0)
+
+    assert reply == FetchReply("g", unread=tuple(partitions))

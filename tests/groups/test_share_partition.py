@@ -21,7 +21,7 @@ from qanat.groups.share.partition import (
 )
 from qanat.groups.share.record_states import AcknowledgeType, RecordState, StateBatch, overlaid
 from qanat.groups.share.rules import ShareRules
-from qanat.groups.share.runs import Cause
+from qanat.groups.share.runs import Cause, Run, Runs
 from qanat.model.error_codes import ErrorCode
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
@@ -349,3 +349,27 @@ def test_what_was_said_last_of_a_record_holds(
     expected = {at: one for at, one in (by_offset(below) | by_offset(above)).items() if at >= start}
     assert by_offset(found) == expected
     assert all(one.last_offset < next_one.first_offset for one, next_one in pairwise(found))
+
+
+def test_records_that_were_held_when_the_state_was_read_are_available() -> None:
+    share = partition(0, (StateBatch(0, 4, ACQUIRED, 1),))
+
+    assert share.runs() == [(StateBatch(0, 4, AVAILABLE, 1), "")]
+    assert share.next_fetch_offset(0) == 0
+
+
+def test_a_log_that_starts_before_the_share_partition_takes_nothing_back() -> None:
+    share = partition(10)
+    fetch(share, "a", Span(10, 19))
+    for log_start_offset in (5, 10):
+        share.forget_before(log_start_offset)
+
+    assert (share.start_offset, share.end_offset) == (10, 20)
+    assert share.runs() == [(StateBatch(10, 19, ACQUIRED, 1), "a")]
+
+
+def test_records_before_the_first_run_are_in_none() -> None:
+    runs = Runs(5)
+    runs.append(Run(5, 9, AVAILABLE))
+
+    assert [(run.first, run.last) for run in runs.between(3, 6)] == [(5, 6)]

@@ -17,6 +17,7 @@ from qanat.log.directories.checkpoints import (
 from qanat.log.recovery.log_recovery import Checkpoint
 from qanat.log.segments.header_digest import HeaderDigest, HeaderPoint
 from qanat.model.ids import TopicPartition
+from qanat.wire.crc import crc32c
 
 A0, A12, DASHED = TopicPartition("a", 0), TopicPartition("a", 12), TopicPartition("x-1.y", 3)
 POINT = HeaderPoint(40, 50, 1234, HeaderDigest(2**64 - 1, True))
@@ -115,3 +116,9 @@ def test_a_header_checkpoint_is_believed_whole_or_not_at_all() -> None:
         flipped = bytearray(content)
         flipped[bit // 8] ^= 1 << bit % 8
         assert HeaderCheckpoint.decode(bytes(flipped)) == HeaderCheckpoint()
+
+
+def test_a_header_checkpoint_of_another_version_is_empty() -> None:
+    text = HeaderCheckpoint((1,)).encode()[:-9].replace(b"0\n", b"1\n", 1)
+
+    assert HeaderCheckpoint.decode(b"%s%08x\n" % (text, crc32c(text))) == HeaderCheckpoint()

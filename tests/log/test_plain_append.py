@@ -1,6 +1,9 @@
-"""The short way into a log: it leaves what the long way leaves, and lets nothing in that the long way would not."""
+"""The fast path into a log leaves what the ordinary path leaves, and lets nothing in that the other would not."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,6 +11,7 @@ from hypothesis import strategies as st
 from tests.log.batches import (
     LIMIT,
     NOW,
+    Writer,
     append,
     batch,
     contents,
@@ -23,17 +27,17 @@ from tests.log.test_partition_log import FullDisk
 from qanat.log.admission import admit
 from qanat.log.append_state import Appended
 from qanat.log.partition_log import PartitionLog
-from qanat.model.errors import DiskFullError, NotLeaderError
+from qanat.model.errors import DiskFullError, NotLeaderError, QanatError
 from qanat.model.ids import LeaderEpoch
-from qanat.wire.batch_header import read_header
+from qanat.wire.kafka.fast_produce import read_fast_header
 
 SIZE = len(batch(2))
 
 
 def append_fast(log: PartitionLog, content: bytes, leader_epoch: int = 0, now_ms: int = NOW) -> Appended:
-    header = read_header(content)
-    view = memoryview(bytearray(content))
-    return log.append_fast(view, header.record_count, header.max_timestamp, leader_epoch, now_ms)
+    header = read_fast_header(content)
+    assert header is not None
+    return log.append_fast(memoryview(bytearray(content)), header, leader_epoch, now_ms)
 
 
 def state(log: PartitionLog) -> object:
@@ -47,7 +51,48 @@ def state(log: PartitionLog) -> object:
         [getattr(one.tables, "bytes_since_entry", None) for one in log.segments],
         (log.end_offset, log.epochs.latest, len(log.closed)),
         (log.unflushed_bytes, log.unflushed_records, log.unflushed_since_ms, log.state.unflushed_bytes),
+        (log.producers.states, [one.last_used_ms for one in log.producers.states.values()]),
+        log.producers.first_unstable_offset(log.high_watermark),
     )
+
+
+def outcome(
+    append: Callable[[PartitionLog, bytes, int, int], Appended], *arguments: Any
+) -> Appended | tuple[type[QanatError], str]:
+    """Where a batch is, or its refusal."""
+    try:
+        return append(*arguments)
+    except QanatError as fault:
+        return type(fault), str(fault)
+
+
+@examples
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 3), st.integers(6, 7), st.integers(0, 1), st.integers(0, 6), st.booleans()),
+        min_size=1,
+        max_size=25,
+    ),
+    st.sampled_from([1, 2**63 - 1]),
+    st.booleans(),
+)
+def test_both_paths_know_the_same_of_producers(
+    acts: list[tuple[int, int, int, int, bool]], flush_messages: int, is_verified: bool
+) -> None:
+    """Retries, gaps, fenced epochs, first writes of transactions and writes outside an open one."""
+    ordinary, fast = (new_log(segment_bytes=5 * SIZE, flush_messages=flush_messages) for _ in range(2))
+    for log in (ordinary, fast):
+        log.producers.requires_verification = is_verified
+    for number, (count, producer_id, epoch, sequence, is_transactional) in enumerate(acts):
+        content = batch(count, writer=Writer(producer_id, epoch, sequence), is_transactional=is_transactional)
+        now_ms = NOW + number
+        assert outcome(append_fast, fast, content, 0, now_ms) == outcome(append, ordinary, content, 0, now_ms)
+        if number == 7:
+            flush(ordinary)
+            flush(fast)
+
+    assert state(fast) == state(ordinary)
+    assert reopened(fast).producers.states == reopened(ordinary).producers.states
 
 
 @examples

@@ -412,3 +412,21 @@ def test_an_ended_transaction_says_up_to_where_the_log_is_stable_with_it() -> No
         ends.append(producers.replay(read_header(content), content, NOW))
 
     assert [one.last_stable_offset for one in ends if one is not None] == [0, 2, 6]
+
+
+def test_the_next_sequence_of_a_producer_is_known_by_its_epoch() -> None:
+    producers = written(Producers(), header(3, 2))
+
+    assert producers.next_sequence(7, 0) == 5
+    assert producers.next_sequence(7, 1) == 0, "a new epoch begins with its first"
+    assert producers.next_sequence(8, 0) is None
+
+
+def test_open_transactions_are_counted_and_those_that_are_silent() -> None:
+    producers = written(Producers(), header(0, is_transactional=True))
+
+    assert producers.open_transactions() == 1
+    assert producers.open_transactions(NOW) == 0, "it was used at that very time"
+    assert producers.open_transactions(NOW + 1) == 1
+    end(producers, 1)
+    assert producers.open_transactions() == producers.open_transactions(NOW + 1) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import struct
 import time
@@ -236,7 +237,11 @@ def test_what_clients_call_themselves_breaks_no_line_of_the_log(victim: Victim, 
     assert not any(letter in victim.log() for letter in ("\r", "\x1b", "\x00"))
 
 
-def test_the_log_of_people_shows_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_log_of_people_shows_no_control_characters(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.root, "handlers", [])  # The handler goes with this test, and so does its stream.
+    monkeypatch.setattr(logging.root, "level", logging.root.level)
     values = ("a\r\nb", "\x1b[31m", "a\x00b", "\u2028", "\x85")
     configure("text", "info")
     for value in values:

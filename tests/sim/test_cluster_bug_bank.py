@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from verify.clusters.bug_bank.bank import BUGS, fitting_seeds, look_for
-from verify.clusters.bug_bank.bug import Bug, Patches
+from verify.clusters.bug_bank.bug import INHERITED, Bug, Patches
 
 QUICK = (
     "show_what_is_not_committed",
@@ -56,4 +56,4 @@ def test_what_was_put_in_is_taken_out() -> None:
             put = [(owner, name, before) for owner, name, before in patches._before]
             assert all(vars(owner)[name] is not before for owner, name, before in put)
             assert put
-        assert all(vars(owner)[name] is before for owner, name, before in put)
+        assert all(vars(owner).get(name, INHERITED) is before for owner, name, before in put)

@@ -109,6 +109,9 @@ def test_a_batch_read_has_two_ends(options: dict[str, str], reason: str) -> None
     [
         ({"delivery": "at-most-once"}, "must be one of at-least-once, exactly-once"),
         ({"delivery": "exactly-once", "kafka.acks": "1"}, "needs kafka.acks=all"),
+        ({"delivery": "exactly-once", "txnAppId": "a"}, "txnAppId and txnVersion go together"),
+        ({"txnAppId": "a", "txnVersion": "1"}, "txnAppId needs delivery=exactly-once"),
+        ({"txnAppId": "a", "txnVersion": "-1"}, "option txnVersion is '-1', but must be a whole number, 0 or above"),
         ({"kafka.compression.type": "rar"}, "must be one of none, gzip"),
         ({"topics": "a"}, "did you mean topic"),
         ({"kafka.value.serializer": "x"}, "written as bytes"),

@@ -42,6 +42,29 @@ def test_rows_become_records_where_java_would_put_them(
     assert not list(tmp_path.rglob("*.batches"))
 
 
+def test_a_batch_write_with_a_number_is_written_once(
+    spark: SparkSession, broker: EmbeddedBroker, topic: str, tmp_path: Path
+) -> None:
+    """As `foreachBatch` repeats it after a crash; to each topic of its own."""
+    broker.create_topic(f"{topic}-other", partitions=1)
+    for number, name in ((7, topic), (7, topic), (6, topic), (8, topic), (7, f"{topic}-other")):
+        frame = spark.range(0, 10, 1, 2).selectExpr(f"cast({number} as string) value")
+        save(
+            frame,
+            broker,
+            topic=name,
+            delivery="exactly-once",
+            stagingLocation=tmp_path,
+            txnAppId="copy",
+            txnVersion=number,
+            localIngest="false",
+        )
+
+    assert Counter(record.value for record in broker.records(topic)) == {b"7": 10, b"8": 10}
+    assert len(broker.records(f"{topic}-other")) == 10
+    assert not list(tmp_path.rglob("*.batches"))
+
+
 @BOTH
 def test_every_column_arrives(
     spark: SparkSession, broker: EmbeddedBroker, topic: str, tmp_path: Path, delivery: str

@@ -7,7 +7,7 @@ disk and store.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import copy_context
 from types import TracebackType
@@ -22,6 +22,7 @@ from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.groups.settings import GroupSettings
 from qanat.log.directories.directory import LogDirectory
 from qanat.log.files import Files
+from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.runtime.maintenance import Maintenance
 from qanat.log.settings import DirectorySettings
@@ -116,6 +117,13 @@ class Machine:
         self.lied_at = 0
         """The store's revision when the disk last returned changed: earlier ISR members may lack records."""
 
+        self.on_high_watermark: Callable[[PartitionLog], None] | None = None
+        """Called whenever a high watermark on this machine has moved; set before it starts."""
+
+    def _logs(self, directory: LogDirectory) -> SimLogs:
+        directory.state.on_high_watermark = self.on_high_watermark
+        return SimLogs(directory)
+
     @property
     def is_up(self) -> bool:
         return self.node is not None and not self.owner.is_dead
@@ -148,7 +156,7 @@ class Machine:
             self._on_fault,
             store=self.store,
             engine=SimEngine(self.disk),
-            logs=SimLogs,
+            logs=self._logs,
             seed=hash_free_seed(self._seed, self.node_id, self.starts),
         )
         await node.__aenter__()

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import hashlib
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -81,7 +80,7 @@ class ClusterRun:
         asyncio.set_event_loop(loop)
         gc.disable()  # A run is short, and `abandon` collects its garbage.
         try:
-            with self._watching_commits(), unhandled:
+            with unhandled:
                 loop.run_until_complete(self._live_until_enough(loop))
                 loop.report_failed(NO_OWNER)
         except Exception as fault:  # noqa: BLE001 - any exception that ends a run is a problem of the run
@@ -160,7 +159,7 @@ class ClusterRun:
         defaults = {"min.insync.replicas": str(plan.min_in_sync)}
         store = SimStore(self._truth, f"{self.seed} {node_id}")
         store.on_stored = self._note_stored
-        return Machine(
+        machine = Machine(
             self._loop,
             self._network,
             store,
@@ -169,6 +168,8 @@ class ClusterRun:
             settings,
             defaults,
         )
+        machine.on_high_watermark = lambda log: self._note_committed(machine, log)
+        return machine
 
     async def _create_topic(self, bootstrap: list[Address]) -> None:
         plan = self.plan
@@ -229,23 +230,11 @@ class ClusterRun:
             if len(self.report.problems) > _PROBLEMS_KEPT:
                 return
 
-    @contextmanager
-    def _watching_commits(self) -> Iterator[None]:
+    def _note_committed(self, machine: Machine, log: PartitionLog) -> None:
         """Check the same at every step in which a high watermark moves (C24)."""
-        advance = PartitionLog.advance_high_watermark
-
-        def advanced(log: PartitionLog, offset: int) -> None:
-            advance(log, offset)
-            if log.topic_partition.topic == _TOPIC:
-                here = next((machine for machine in self.machines if machine.owner is OWNER.get()), None)
-                if here is not None and len(self.report.problems) <= _PROBLEMS_KEPT:
-                    self._note(self._ledger.committed(here, log))
-
-        setattr(PartitionLog, advance.__name__, advanced)
-        try:
-            yield
-        finally:
-            setattr(PartitionLog, advance.__name__, advance)
+        is_alive = machine.owner is OWNER.get()
+        if log.topic_partition.topic == _TOPIC and is_alive and len(self.report.problems) <= _PROBLEMS_KEPT:
+            self._note(self._ledger.committed(machine, log))
 
     def _note_unhandled(self, found: list[str]) -> None:
         if len(self.report.problems) <= _PROBLEMS_KEPT:

@@ -69,12 +69,12 @@ def _judge(todo: Sequence[Mutation], jobs: int, results: Results, folder: Path) 
     modules = list(dict.fromkeys(one.module for one in todo))
     files = sorted({file for module in modules for file in mapped[module]})
     with ExitStack() as stack:
-        pool = stack.enter_context(ThreadPoolExecutor(max(jobs, 2)))
+        pool = stack.enter_context(ThreadPoolExecutor(jobs))
         free: SimpleQueue[TestProcess] = SimpleQueue()
         processes = list(pool.map(lambda number: TestProcess(Workshop(folder / str(number)), files), range(jobs)))
         for process in processes:
             free.put(stack.enter_context(process))
-        facts = _facts(results.facts_file(files), pool, processes[0], Workshop(folder / "lines"), files, modules)
+        facts = _facts(results.facts_file(files), processes[0], folder / "lines", files, modules)
 
         kills: dict[str, Counter[str]] = {module: Counter() for module in modules}
 
@@ -85,10 +85,10 @@ def _judge(todo: Sequence[Mutation], jobs: int, results: Results, folder: Path) 
             finally:
                 free.put(process)
             kills[mutation.module][judgement.test] += 1
+            results.add(mutation.key, judgement)
             return judgement
 
         for number, (mutation, judgement) in enumerate(zip(todo, pool.map(judge, todo), strict=True), 1):
-            results.add(mutation.key, judgement)
             if judgement.outcome is not Outcome.KILLED:
                 print(f"{judgement.outcome.value}: {mutation}", file=sys.stderr, flush=True)
             if number % _PROGRESS_STEP == 0:
@@ -106,20 +106,14 @@ def _judgement(
     return process.judge(mutation, judges) if judges else Judgement(Outcome.SURVIVED)
 
 
-def _facts(
-    kept: Path,
-    pool: ThreadPoolExecutor,
-    process: TestProcess,
-    workshop: Workshop,
-    files: Sequence[str],
-    modules: Sequence[str],
-) -> TestFacts:
+def _facts(kept: Path, process: TestProcess, folder: Path, files: Sequence[str], modules: Sequence[str]) -> TestFacts:
     """The lines and times of tests, from the file that keeps them or from a run of each."""
     if kept.exists():
         return TestFacts(*json.loads(kept.read_text()))
-    lines = pool.submit(workshop.lines, files, modules)
-    times = pool.submit(process.times)
-    facts = TestFacts(lines.result(), times.result())
+    with ThreadPoolExecutor(1) as pool:
+        lines = pool.submit(Workshop(folder).lines, files, modules)
+        times = process.times()
+        facts = TestFacts(lines.result(), times)
     kept.write_text(json.dumps([facts.lines, facts.times]))
     return facts
 

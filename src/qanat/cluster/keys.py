@@ -31,6 +31,7 @@ fits into one commit.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -329,6 +330,7 @@ def _number(text: str) -> int | None:
     return number if number is not None and str(number) == text else None
 
 
+@lru_cache(maxsize=1 << 14)  # The keys of all partitions of a topic hold the same id.
 def _topic_id(text: str) -> TopicId | None:
     try:
         identity = TopicId.parse(text)

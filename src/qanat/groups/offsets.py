@@ -97,9 +97,6 @@ class CommittedOffsets:
         producers = self._open.get(group_id, ())
         return any(partition in self._pending[producer_id].get(group_id, ()) for producer_id in producers)
 
-    def has_open_transaction(self, group_id: str) -> bool:
-        return group_id in self._open
-
     def as_values(self) -> tuple[object, object]:
         """Committed and pending offsets for comparison: two histories with the same result are equal."""
         pending = {producer_id: _records(by_group) for producer_id, by_group in self._pending.items()}

@@ -14,16 +14,21 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from qanat.log.producer_snapshots import encode_snapshot
+from qanat.log.segments.segment import ClosedSegment, Segment
 from qanat.log.settings import NEVER_MS
-from qanat.model.errors import DiskFullError, StorageError
+from qanat.model.errors import DiskFullError, NotLeaderError, StorageError
 from qanat.model.ids import LeaderEpoch, Offset
 from qanat.wire.placing import place
 
 if TYPE_CHECKING:
     from qanat.log.directory_state import DirectoryState
+    from qanat.log.files import Files
     from qanat.log.leader_epochs import LeaderEpochs
-    from qanat.log.segments.segment import ClosedSegment, Segment
+    from qanat.log.producers import ProducerHeader, Producers
     from qanat.log.settings import LogSettings
+    from qanat.model.ids import TopicPartition
+    from qanat.wire.kafka.fast_produce import FastHeader
 
 
 class Appended(Struct, frozen=True, gc=False):
@@ -41,15 +46,23 @@ class LogEnd:
 
     def __init__(
         self,
+        files: Files,
+        directory: str,
+        topic_partition: TopicPartition,
         settings: LogSettings,
         segments: list[Segment],
         epochs: LeaderEpochs,
+        producers: Producers,
         log_start_offset: int,
         state: DirectoryState,
     ) -> None:
+        self.files = files
+        self.directory = directory
+        self.topic_partition = topic_partition
         self.apply_settings(settings)
         self.segments = segments
         self.epochs = epochs
+        self.producers = producers
         self.log_start_offset = log_start_offset
         self.high_watermark = log_start_offset
         self.state = state
@@ -62,6 +75,9 @@ class LogEnd:
         """Name of the job that is changing the set of segments; one at a time."""
         self.is_appending = False
         """Whether a worker writes at the end (`large_append`, `segment_ingest`): nothing else is appended meanwhile."""
+        self.flushed_offset = segments[-1].next_offset
+        self.has_new_names = True
+        """Whether new file names need a sync of the folder."""
         self._first_epoch = 0
         """Appends with an earlier leader epoch are refused."""
 
@@ -83,28 +99,46 @@ class LogEnd:
         return self.segments[-1].next_offset
 
     def admits_fast(self, size: int, max_timestamp: int, now_ms: int) -> bool:
-        """Whether `admit` accepts a batch unchanged, given that its header is sound and names no producer."""
+        """Whether `admit` accepts a batch unchanged, given that its header is sound."""
         is_early = max_timestamp > now_ms and max_timestamp - now_ms > self._after_max_ms
         return size <= self._fast_bytes_max and not is_early
 
-    def append_fast(
-        self, batch: memoryview, record_count: int, max_timestamp: int, leader_epoch: int, now_ms: int
-    ) -> Appended:
-        """`append` for a writable, admitted batch without a producer id."""
+    def append_fast(self, batch: memoryview, header: FastHeader, leader_epoch: int, now_ms: int) -> Appended:
+        """`append` for a writable, admitted batch."""
         if leader_epoch < self._first_epoch:
             self.require_leader(leader_epoch)
+        if header.producer_id >= 0 and (written := self.find_duplicate(header, leader_epoch)) is not None:
+            return written
         size = len(batch)
         base_offset = self.segments[-1].next_offset
-        last_offset = base_offset + record_count - 1
-        segment = self.segment_for(record_count - 1, size, base_offset, now_ms)
+        last_offset = base_offset + header.last_offset_delta
+        segment = self.segment_for(header.last_offset_delta, size, base_offset, now_ms)
         place(batch, base_offset, leader_epoch)
         try:
-            segment.append_fast(batch, size, base_offset, last_offset, leader_epoch, max_timestamp)
+            segment.append_fast(batch, size, base_offset, last_offset, leader_epoch, header.max_timestamp)
         except StorageError as error:
             self.note_fault(error)
             raise
-        self.note_append(record_count - 1, size, base_offset, leader_epoch, now_ms)
+        self.note_append(header.last_offset_delta, size, base_offset, leader_epoch, now_ms)
+        if header.producer_id >= 0:
+            return self.appended(header, base_offset, now_ms)
         return Appended(base_offset, last_offset, False, self.unflushed_records >= self._flush_messages)
+
+    def find_duplicate(self, header: ProducerHeader, leader_epoch: int) -> Appended | None:
+        """Where a producer's batch is, if it was appended before; raises where it may not be appended."""
+        self.require_leader(leader_epoch)
+        if header.producer_id < 0 or (written := self.producers.check(header)) is None:
+            return None
+        # The first copy may not be on disk yet: the retry waits for it as well.
+        is_flush_due = self.settings.flush_messages == 1 and written.last_offset >= self.flushed_offset
+        return Appended(written.base_offset, written.last_offset, True, is_flush_due)
+
+    def appended(self, header: ProducerHeader, base_offset: int, now_ms: int) -> Appended:
+        """Enter a batch that was just written with its producer."""
+        if header.producer_id >= 0:
+            self.producers.record(header, base_offset, now_ms)
+        is_flush_due = self.unflushed_records >= self._flush_messages
+        return Appended(base_offset, base_offset + header.last_offset_delta, False, is_flush_due)
 
     def segment_for(self, last_delta: int, size: int, base_offset: int, now_ms: int) -> Segment:
         """The segment for the next batch: the active one, or a new one where that is full."""
@@ -118,13 +152,29 @@ class LogEnd:
             segment = self.segments[-1]
         return segment
 
-    def roll(self, base_offset: int) -> None:
-        """Close the active segment and continue in a new one."""
-        raise NotImplementedError
+    def roll(self, base_offset: int | None = None) -> None:
+        """Close the active segment and continue in a new one. The next flush seals a closed segment.
+
+        The new one starts at `base_offset` where the next batch is further ahead: after compaction it may
+        be further than a segment's tables can count.
+        """
+        start = self.segments[-1].next_offset if base_offset is None else base_offset
+        self.roll_to(Segment.create(self.files, self.directory, start, self.settings.index_interval_bytes))
+
+    def roll_to(self, new: Segment) -> None:
+        """Close the active segment and continue in `new`."""
+        old = self.segments[-1]
+        old.next_offset = new.base_offset
+        self.closed.append(ClosedSegment(old, old.describe(), encode_snapshot(self.producers)))
+        self.segments.append(new)
+        self.has_new_names = True
 
     def require_leader(self, epoch: int) -> None:
         """Refuse an append with the epoch of a former leadership."""
-        raise NotImplementedError
+        if epoch < self._first_epoch:
+            raise NotLeaderError(
+                f"{self.topic_partition}: the leadership in epoch {epoch} is over; look for the leader again"
+            )
 
     def note_fault(self, error: StorageError) -> None:
         """A batch could not be written; any error but a full disk fails the directory."""
@@ -150,3 +200,5 @@ class LogEnd:
         assert offset <= end_offset, f"high watermark {offset} beyond the log's end {end_offset}"
         if offset > self.high_watermark:
             self.high_watermark = offset
+            if self.state.on_high_watermark is not None:
+                self.state.on_high_watermark(self)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class DirectoryState:
     """Shared by reference; changed on the owner's thread only."""
 
-    __slots__ = ("failure", "on_damage", "on_failure", "unflushed_bytes")
+    __slots__ = ("failure", "on_damage", "on_failure", "on_high_watermark", "unflushed_bytes")
 
     def __init__(self) -> None:
         self.failure: StorageError | None = None
@@ -29,6 +29,9 @@ class DirectoryState:
         """Called once, when the directory fails."""
         self.on_damage: Callable[[Any, tuple[Damage, ...]], None] | None = None
         """Called with the log on the owner's thread, once for each damage found (`LogRuntime` reports it)."""
+
+        self.on_high_watermark: Callable[[Any], None] | None = None
+        """Called with the log whenever its high watermark has moved: simulations check every step."""
 
     @staticmethod
     def of_deleted(at: TopicPartition, unflushed_bytes: int) -> DirectoryState:

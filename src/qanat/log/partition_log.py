@@ -25,18 +25,16 @@ from qanat.log.directory_state import DirectoryState
 from qanat.log.files import Buffer, Files
 from qanat.log.leader_epochs import EpochEnd, LeaderEpochs
 from qanat.log.log_reads import LogRead, Unready, read_segments
-from qanat.log.producer_snapshots import encode_snapshot
 from qanat.log.producers import CompletedTransaction, Producers
 from qanat.log.segments.aborted_index import AbortedTransaction
 from qanat.log.segments.batch_scan import Damage, readable_batch
 from qanat.log.segments.header_digest import HeaderDigest, HeaderPoint
 from qanat.log.segments.index_tables import GrowingTables
-from qanat.log.segments.segment import BatchNotFoundError, ClosedSegment, Segment
+from qanat.log.segments.segment import BatchNotFoundError, Segment
 from qanat.log.settings import LogSettings
 from qanat.log.state_replay import RebuildJob
 from qanat.model.errors import (
     CorruptBatchError,
-    NotLeaderError,
     OffsetOutOfRangeError,
     StorageError,
 )
@@ -61,18 +59,14 @@ class PartitionLog(LogEnd):
         log_start_offset: int,
         state: DirectoryState | None = None,
     ) -> None:
-        super().__init__(settings, segments, epochs, log_start_offset, state or DirectoryState())
-        self.files = files
-        self.directory = directory
-        self.topic_partition = topic_partition
-        self.producers = producers
-        self.flushed_offset = self.end_offset
+        state = state or DirectoryState()
+        super().__init__(
+            files, directory, topic_partition, settings, segments, epochs, producers, log_start_offset, state
+        )
         self.flushed_headers = self.active, self.active.size, self.active.digest
         """The segment that ended at `flushed_offset`, its size and its header digest there."""
         self.cleaned_offset = 0
         """Compaction has processed everything before this offset."""
-        self.has_new_names = True
-        """Whether new file names need a sync of the folder."""
         self.is_flushing = False
         self._last_index = 0
         """The index of the latest segment that was looked up: the next look-up is nearly always for the same."""
@@ -129,22 +123,6 @@ class PartitionLog(LogEnd):
             return written
         self._write(header, admitted.batch, base_offset, leader_epoch, now_ms)
         return self.appended(header, base_offset, now_ms)
-
-    def find_duplicate(self, header: BatchHeader, leader_epoch: int) -> Appended | None:
-        """Where a producer's batch is, if it was appended before; raises where it may not be appended."""
-        self.require_leader(leader_epoch)
-        if header.producer_id < 0 or (written := self.producers.check(header)) is None:
-            return None
-        # The first copy may not be on disk yet: the retry waits for it as well.
-        is_flush_due = self.settings.flush_messages == 1 and written.last_offset >= self.flushed_offset
-        return Appended(written.base_offset, written.last_offset, True, is_flush_due)
-
-    def appended(self, header: BatchHeader, base_offset: int, now_ms: int) -> Appended:
-        """Enter a batch that was just written with its producer."""
-        if header.producer_id >= 0:
-            self.producers.record(header, base_offset, now_ms)
-        is_flush_due = self.unflushed_records >= self._flush_messages
-        return Appended(base_offset, base_offset + header.last_offset_delta, False, is_flush_due)
 
     def append_marker(
         self,
@@ -208,23 +186,6 @@ class PartitionLog(LogEnd):
             self.note_fault(error)
             raise
         self.note_append(header.last_offset_delta, size, base_offset, leader_epoch, now_ms)
-
-    def roll(self, base_offset: int | None = None) -> None:
-        """Close the active segment and continue in a new one. The next flush seals a closed segment.
-
-        The new one starts at `base_offset` where the next batch is further ahead: after compaction it may
-        be further than a segment's tables can count.
-        """
-        start = self.active.next_offset if base_offset is None else base_offset
-        self.roll_to(Segment.create(self.files, self.directory, start, self.settings.index_interval_bytes))
-
-    def roll_to(self, new: Segment) -> None:
-        """Close the active segment and continue in `new`."""
-        old = self.active
-        old.next_offset = new.base_offset
-        self.closed.append(ClosedSegment(old, old.describe(), encode_snapshot(self.producers)))
-        self.segments.append(new)
-        self.has_new_names = True
 
     def _enter_aborted(self, completed: CompletedTransaction | None) -> None:
         if completed is not None and completed.is_aborted:
@@ -356,13 +317,6 @@ class PartitionLog(LogEnd):
     def become_follower(self, epoch: LeaderEpoch) -> None:
         """Another broker leads in that epoch: waiting appends with an earlier one are refused."""
         self._first_epoch = epoch + 1
-
-    def require_leader(self, epoch: int) -> None:
-        """Refuse an append with the epoch of a former leadership."""
-        if epoch < self._first_epoch:
-            raise NotLeaderError(
-                f"{self.topic_partition}: the leadership in epoch {epoch} is over; look for the leader again"
-            )
 
     def end_of_epoch(self, epoch: LeaderEpoch) -> EpochEnd:
         """The largest epoch at or below `epoch` and its end: the offset that a follower truncates to."""

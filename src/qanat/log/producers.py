@@ -16,7 +16,7 @@ The coordinator decides who may end a transaction, and when (`transactions`).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -54,6 +54,23 @@ class WrittenBatch(NamedTuple):
     @property
     def base_offset(self) -> int:
         return self.last_offset - self.offset_delta
+
+
+class ProducerHeader(Protocol):
+    """What a batch's header says of its producer."""
+
+    @property
+    def producer_id(self) -> int: ...
+    @property
+    def producer_epoch(self) -> int: ...
+    @property
+    def base_sequence(self) -> int: ...
+    @property
+    def last_sequence(self) -> int: ...
+    @property
+    def last_offset_delta(self) -> int: ...
+    @property
+    def is_transactional(self) -> bool: ...
 
 
 class ProducerState:
@@ -132,7 +149,7 @@ class Producers:
     def states(self) -> dict[int, ProducerState]:
         return self._states
 
-    def check(self, header: BatchHeader) -> WrittenBatch | None:
+    def check(self, header: ProducerHeader) -> WrittenBatch | None:
         """Whether a client's batch may be appended: None if so, the first copy if it was written before.
 
         Raises Kafka's errors for a fenced producer, a gap, or a write outside the open transaction.
@@ -158,7 +175,7 @@ class Producers:
             )
         return None
 
-    def _check_verified(self, header: BatchHeader) -> None:
+    def _check_verified(self, header: ProducerHeader) -> None:
         verification = self._verifications.get(header.producer_id)
         if verification is None or verification.epoch != header.producer_epoch:
             raise InvalidTransactionStateError(
@@ -166,7 +183,7 @@ class Producers:
                 "this partition: it may have been ended meanwhile"
             )
 
-    def record(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
+    def record(self, header: ProducerHeader, base_offset: int, now_ms: int) -> None:
         """Remember a batch that is in the log at `base_offset`."""
         state = self._at_epoch(header.producer_id, header.producer_epoch)
         if header.base_sequence != NO_SEQUENCE:
@@ -311,7 +328,7 @@ def _check_epoch(producer_id: int, epoch: int, state: ProducerState) -> None:
         )
 
 
-def _check_sequence(header: BatchHeader, state: ProducerState) -> None:
+def _check_sequence(header: ProducerHeader, state: ProducerState) -> None:
     expected = _next_sequence(header.producer_epoch, state)
     if header.base_sequence != expected:
         raise OutOfOrderSequenceError(

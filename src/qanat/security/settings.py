@@ -30,7 +30,7 @@ class SecuritySettings(Settings, frozen=True):
     """A file with one line `name:password`, readable by its owner only: by it brokers know each other on a SASL
     listener between brokers. Every broker of the cluster has the same; its name is a super user."""
     sasl_mechanism_inter_broker_protocol: str = "PLAIN"
-    """SASL mechanism by which a broker authenticates with other brokers: `PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`."""
+    """SASL mechanism by which a broker authenticates with others: `PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`."""
     authorizer_class_name: str = ""
     """Authorizer that decides what a principal may do: `StandardAuthorizer` decides by ACLs, and Kafka's
     `org.apache.kafka.metadata.authorizer.StandardAuthorizer` stands for it; others are installed. Empty allows

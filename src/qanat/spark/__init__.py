@@ -2,6 +2,8 @@
 
 - `session`         a Spark session with everything set up; start here
 - `java`            the Java that Spark starts
+- `java_process`    its process: why it ended, and how another is started
+- `machine_memory`  memory of the machine or container, and the heap of Java
 - `worker_python`   the Python that Spark starts
 - `shipping`        an archive of Qanat for the executors of a cluster
 - `source`          the data source: the class behind `format("qanat")`, and `register`
@@ -18,11 +20,13 @@
 - `host_identity`   which processes see the same files
 - `lake`            the lake of an archive: Parquet files, and commits that say which count
 - `copying`         records copied to topics once, with a durable map of their offsets
+- `rollups`         measurements rolled up into windows, without Spark (pure)
 - `pipelines`       pipelines in YAML and in Python, and those that come with Qanat
 
 Rule 1: executors and drivers are users' processes: nothing here imports the broker.
-Rule 2: no record becomes a Python object on the way: batches are decoded into column buffers natively. `formats` is
-        the exception: Avro and protobuf have no native column decoder.
+Rule 2: no record becomes a Python object on the way: batches are decoded into column buffers natively. Exceptions are
+        `formats`, as Avro and protobuf have no native column decoder, and `rollups`, where one broken record would send
+        a whole column of JSON the slow way.
 Rule 3: only `session`, `source`, `schemas`, the readers and writers and what runs a pipeline import PySpark; the rest
         is tested without it.
 """

@@ -6,10 +6,12 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qanat.model.errors import QanatError
 from qanat.spark.java import NoJavaError, require_java
+from qanat.spark.machine_memory import heap_setting
 from qanat.spark.worker_python import worker_python
 
 if TYPE_CHECKING:
@@ -40,7 +42,8 @@ def session(name: str = "qanat", master: str | None = None, settings: Mapping[st
         raise NoSparkError(f"{fault.name} is not installed: pip install 'qanat[spark]'") from None
     require_java()
     builder = SparkSession.builder.appName(name)
-    for key, value in {**_DEFAULTS, **(settings or {})}.items():
+    chosen = master or (settings or {}).get("spark.master", "")
+    for key, value in {**_DEFAULTS, **session_memory(chosen), **(settings or {})}.items():
         builder = builder.config(key, value)
     if master is not None:
         builder = builder.master(master)
@@ -53,6 +56,16 @@ def session(name: str = "qanat", master: str | None = None, settings: Mapping[st
         ) from None
     register(spark)
     return spark
+
+
+def session_memory(master: str) -> dict[str, str]:
+    """Java's heap where Spark runs in this process's Java; a size in Spark's own configuration remains."""
+    home = os.environ.get("SPARK_HOME", "")
+    defaults = Path(os.environ.get("SPARK_CONF_DIR", f"{home}/conf" if home else "/nonexistent"), "spark-defaults.conf")
+    is_set = "SPARK_DRIVER_MEMORY" in os.environ or (
+        defaults.is_file() and _HEAP in defaults.read_text(encoding="utf-8", errors="replace")
+    )
+    return {} if is_set or not master.startswith("local") else {_HEAP: heap_setting(master)}
 
 
 @contextmanager
@@ -88,6 +101,7 @@ def reason_of(text: str) -> str:
     return thrown.removeprefix(": ").rpartition("Exception: ")[2].split(" SQLSTATE:")[0]
 
 
+_HEAP = "spark.driver.memory"
 _DEFAULTS = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.ui.showConsoleProgress": "false",

@@ -28,6 +28,8 @@ for entry in $PYTHONPATH; do
     *) kept=$kept${{kept:+:}}$entry ;;
     esac
 done
+# The process in which Spark inspects a stateful step prints its own stages.
+case $* in *transform_with_state_driver_worker*) exec >/dev/null ;; esac
 PYTHONPATH=$kept exec {python} "$@"
 """
 

@@ -4,7 +4,7 @@
 - `here`           `BrokerHere`: the same broker on the caller's event loop
 - `faults`         planned faults: requests that are delayed, dropped or refused
 - `error_responses`  for each API, a response with nothing but an error; parts of it are
-  `transaction_error_responses` and `share_error_responses`
+  `transaction_error_responses`, `share_error_responses` and `security_error_responses`
 - `groups`         session timeouts and rebalances of consumer groups on demand
 - `stored`         records read straight from the log
 - `pytest_plugin`  the fixtures `qanat_broker` and `qanat_broker_session`

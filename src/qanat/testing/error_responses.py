@@ -14,7 +14,7 @@ from qanat.api.cluster.get_replica_log_info import refused
 from qanat.api.request_context import RequestContext
 from qanat.api.topics.metadata import response as metadata_response
 from qanat.model.error_codes import ErrorCode
-from qanat.testing import share_error_responses, transaction_error_responses
+from qanat.testing import security_error_responses, share_error_responses, transaction_error_responses
 from qanat.wire.kafka.layouts import ZERO_UUID
 from qanat.wire.kafka.messages import (
     alter_configs,
@@ -231,4 +231,5 @@ _BY_ROWS: dict[ApiKey, Callable[[Any, int, RequestContext], Any]] = {
     ApiKey.GET_REPLICA_LOG_INFO: lambda request, error, context: refused(request, error),
     **transaction_error_responses.BY_ROWS,
     **share_error_responses.BY_ROWS,
+    **security_error_responses.BY_ROWS,
 }

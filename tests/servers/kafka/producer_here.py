@@ -38,19 +38,21 @@ def produce_frame(
     acks: int = -1,
     timeout_ms: int = 30_000,
     transactional_id: str | None = None,
+    topic: str = TOPIC,
 ) -> bytes:
     """A request of one batch, with its size."""
     data = PartitionProduceData(0, memoryview(batch))
-    request = ProduceRequest(transactional_id, acks, timeout_ms, [TopicProduceData(TOPIC, partition_data=[data])])
+    request = ProduceRequest(transactional_id, acks, timeout_ms, [TopicProduceData(topic, partition_data=[data])])
     return b"".join(map(bytes, frame_request(0, version, 1, CLIENT_ID, write_request(request, version))))
 
 
-def fetch_frame(version: int = 11) -> bytes:
-    """A request for the records of the topic from the first, with its size."""
-    row = fetch.FetchPartition(0, fetch_offset=0, partition_max_bytes=1 << 20)
-    request = fetch.FetchRequest(
-        max_wait_ms=0, min_bytes=1, session_epoch=-1, topics=[fetch.FetchTopic(TOPIC, partitions=[row])]
-    )
+def fetch_frame(
+    version: int = 11, *, topic: str = TOPIC, offset: int = 0, epoch: int = -1, room: int = 1 << 20, **fields: Any
+) -> bytes:
+    """A request for the records of the topic from an offset on, with its size."""
+    row = fetch.FetchPartition(0, epoch, fetch_offset=offset, partition_max_bytes=room)
+    topics = [fetch.FetchTopic(topic, partitions=[row])]
+    request = fetch.FetchRequest(**{"max_wait_ms": 0, "min_bytes": 1, "session_epoch": -1, "topics": topics, **fields})
     return b"".join(map(bytes, frame_request(1, version, 1, CLIENT_ID, fetch.write_request(request, version))))
 
 
@@ -75,6 +77,14 @@ class ProducerHere:
             part, data = data[: len(room)], data[len(room) :]
             room[: len(part)] = part
             self.connection.buffer_updated(len(part))
+
+    async def settled(self) -> None:
+        """Return once no answer waits."""
+        async with asyncio.timeout(30):
+            for _ in range(5):
+                await asyncio.sleep(0)
+            while any(one.parked for one in self.dispatcher.counters.by_api.values()):  # noqa: ASYNC110 - as below
+                await asyncio.sleep(0)
 
     async def answer(self) -> bytes:
         """The next answer, with its size; waited for."""

@@ -8,11 +8,14 @@ from collections.abc import Callable
 import pytest
 from tests.servers.kafka.producer_here import TOPIC, ProducerHere, one_batch, produce_frame
 
+from qanat.log.admission import admit
 from qanat.log.flush_state import FlushJob
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import StorageError
-from qanat.servers.kafka.produce_fast_path import PLAIN_BYTES, is_plain
+from qanat.servers.kafka.dispatch import Dispatcher
+from qanat.servers.kafka.produce_fast_path import FAST_BYTES, is_sound
 from qanat.testing import BrokerHere
+from qanat.wire.compression import Codec
 from qanat.wire.kafka.fast_produce import read_fast_produce
 from qanat.wire.kafka.headers import frame_request
 from qanat.wire.kafka.messages.produce import (
@@ -26,13 +29,9 @@ from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, encode_batch
 
 
-def is_plain_when(
-    value_bytes: int = 10, *, is_rotten: bool = False, is_readonly: bool = False, producer_id: int = -1
-) -> bool:
+def is_sound_when(value_bytes: int = 10, *, is_rotten: bool = False, is_readonly: bool = False) -> bool:
     """What is said of one batch in a request of its own."""
-    sequence = -1 if producer_id < 0 else 0
-    record = Record(0, 0, None, bytes(value_bytes))
-    content = encode_batch([record], producer_id=producer_id, producer_epoch=sequence, base_sequence=sequence)
+    content = encode_batch([Record(0, 0, None, bytes(value_bytes))])
     topic = TopicProduceData("t", partition_data=[PartitionProduceData(0, memoryview(content))])
     body = write_request(ProduceRequest(None, -1, 1000, [topic]), 7)
     frame = bytearray(b"".join(frame_request(0, 7, 1, "client", body))[4:])
@@ -40,27 +39,53 @@ def is_plain_when(
         frame[-1] ^= 1
     request = read_fast_produce(frame)
     assert request is not None
+    assert request.header is not None
     view = memoryview(bytes(frame) if is_readonly else frame)
-    return is_plain(request, view[request.start : request.end])
+    return is_sound(request.header, view[request.start : request.end])
 
 
-def test_a_small_sound_batch_without_a_producer_id_is_plain() -> None:
-    assert is_plain_when()
-    assert is_plain_when(PLAIN_BYTES - 100)
+def test_a_small_batch_with_a_right_checksum_is_sound() -> None:
+    assert is_sound_when()
+    assert is_sound_when(FAST_BYTES - 100)
 
 
 @pytest.mark.parametrize(
     "is_so",
     [
-        lambda: is_plain_when(PLAIN_BYTES),
-        lambda: is_plain_when(is_rotten=True),
-        lambda: is_plain_when(is_readonly=True),
-        lambda: is_plain_when(producer_id=7),
+        lambda: is_sound_when(FAST_BYTES),
+        lambda: is_sound_when(is_rotten=True),
+        lambda: is_sound_when(is_readonly=True),
     ],
-    ids=["large", "rotten", "not ours to write to", "of a known producer"],
+    ids=["large", "rotten", "not ours to write to"],
 )
 def test_any_other_batch_is_looked_at_by_those_who_admit_it(is_so: Callable[[], bool]) -> None:
     assert not is_so()
+
+
+@pytest.mark.parametrize("version", [3, 7, 9, 12])
+async def test_batches_of_all_producers_take_the_fast_path(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plain and compressed ones, of idempotent producers, repeated ones, and those in an open transaction."""
+    ordinary: list[bytes] = []
+    monkeypatch.setattr(Dispatcher, "_handle", lambda self, frame, *_: ordinary.append(bytes(frame)))
+    async with BrokerHere() as broker:
+        await broker.create_topic(TOPIC)
+        producer = ProducerHere(broker)
+        log = broker.node.broker.local_replicas.writable[TOPIC, 0].log
+        log.producers.requires_verification = False
+        log.append(admit(opening(0), log.settings, 0, 1000), 0, 0)
+        repeated = one_batch(producer_id=7, producer_epoch=0, base_sequence=0)
+        for batch in (one_batch(), one_batch(codec=Codec.LZ4), repeated, repeated):
+            producer.send(produce_frame(batch, version))
+            assert await producer.answer()
+        producer.send(produce_frame(opening(1), version, transactional_id="id"))
+        assert await producer.answer()
+
+        assert (ordinary, log.end_offset) == ([], 5)
+
+
+def opening(sequence: int) -> bytearray:
+    """A batch in the transaction of a producer."""
+    return one_batch(producer_id=9, producer_epoch=0, base_sequence=sequence, is_transactional=True)
 
 
 def fail(job: FlushJob) -> None:

@@ -10,9 +10,10 @@ import pytest
 from tests.servers.kafka.producer_here import TOPIC, ProducerHere, fetch_frame, one_batch, produce_frame
 
 from qanat.api.interceptor import authorize
+from qanat.log.admission import admit
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authentication import Principal
-from qanat.security.authorization import Operation, Resource
+from qanat.security.authorization import Operation, Resource, ResourceKind
 from qanat.servers.kafka.dispatch import Dispatcher
 from qanat.servers.listener_security import ListenerSecurity
 from qanat.testing import BrokerHere
@@ -136,6 +137,32 @@ async def test_decisions_are_those_for_the_principal_of_now() -> None:
         client.connection.principal = Principal("bob")
 
         assert [await client.produce(), await client.fetch()] == [DENIED, DENIED]
+
+
+async def test_a_transactional_id_needs_its_own_permission(ordinary: list[int]) -> None:
+    class Transactions(Revised):
+        def allows(self, principal: Principal, host: str, operation: Operation, resource: Resource) -> bool:
+            self.asked.append(operation)
+            return resource.kind is ResourceKind.TOPIC or resource.name in self.allowed
+
+    async with running() as broker:
+        log = broker.node.broker.local_replicas.writable[TOPIC, 0].log
+        log.producers.requires_verification = False
+        authorizer = Transactions()
+        client = Client(broker, authorizer)
+        fields = {"producer_id": 9, "producer_epoch": 0, "is_transactional": True}
+        log.append(admit(one_batch(**fields, base_sequence=0), log.settings, 0, 1000), 0, 0)
+        codes: list[int] = []
+        for allowed in (set(), {"id"}, {"id"}):
+            authorizer.revision += allowed != authorizer.allowed
+            authorizer.allowed = allowed
+            frame = produce_frame(one_batch(**fields, base_sequence=len(codes) or 1), 7, transactional_id="id")
+            client.send(frame)
+            response = produce.read_response(memoryview(await client.answer())[8:], 7)
+            codes.append(response.responses[0].partition_responses[0].error_code)
+
+    assert codes == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, 0, 0]
+    assert ordinary == [0]
 
 
 async def test_a_super_user_is_not_asked_about(ordinary: list[int]) -> None:

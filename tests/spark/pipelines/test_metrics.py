@@ -113,7 +113,8 @@ def test_the_output_is_what_a_plain_computation_finds(run: Run, broker: Embedded
     assert len(rolled) > 400
     assert rollups.keys() == rolled.keys()
     for window, values in rolled.items():
-        assert rollups[window] == pytest.approx(values, rel=1e-9), window
+        assert rollups[window] == pytest.approx(values, rel=0.01), window
+        assert rollups[window]["sum"] == pytest.approx(values["sum"], rel=1e-9), window
     assert sorted(run.lake(), key=lambda row: row[0]) == sorted(rollups.items())
 
     dead = {}
@@ -147,7 +148,7 @@ def test_rows_that_the_watermark_drops_are_counted(run: Run, broker: EmbeddedBro
         return Sent(name.encode(), said(id=name, time=at), at)
 
     send(broker, run.topic, [one("now", 120)])
-    run()
+    run(quantiles="exact")
     send(broker, run.topic, [one("behind", 0), one("late as well", 60), one("on time", 110)])
     tally = run()["metrics-rollup"]
 

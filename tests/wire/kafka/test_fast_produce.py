@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from struct import pack_into
 from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.log.batches import log_settings
 
+from qanat.log.admission import admit
+from qanat.model.errors import QanatError
 from qanat.wire.batch_header import batch_crc, check_batch
 from qanat.wire.compression import Codec
 from qanat.wire.kafka import fast_produce
@@ -68,51 +72,83 @@ def test_a_fast_produce_is_read_as_the_codec_reads_it(form: ModuleType, version:
         assert (found.name, found.index, frame[found.start : found.end]) == (b"orders", 3, batch)
 
 
-def facts(found: Any) -> tuple[int, int, int]:
-    return found.record_count, found.crc, found.max_timestamp
+def facts(header: Any) -> tuple[Any, ...]:
+    """What both headers say."""
+    return (
+        (header.record_count, header.last_offset_delta, header.crc, header.max_timestamp, header.is_transactional),
+        (header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence),
+    )
 
 
 @EACH_FORM
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("timestamp", [-1, 0, 1_700_000_000_000, 2**62])
-def test_what_is_said_of_a_plain_batch_is_what_its_header_says(form: ModuleType, version: int, timestamp: int) -> None:
+def test_what_is_said_of_a_batch_is_what_its_header_says(form: ModuleType, version: int, timestamp: int) -> None:
     for count in (1, 2, 300):
         batch = bytes(encode_batch([Record(offset, timestamp, b"k", b"v") for offset in range(count)], codec=Codec.LZ4))
-        header = check_batch(batch)
         found = form.read_fast_produce(framed(usual(batch=batch), version))
 
-        assert facts(found) == (header.record_count, header.crc, header.max_timestamp) == (count, header.crc, timestamp)
+        assert facts(found.header) == facts(check_batch(batch))
+        assert facts(form.read_fast_header(batch)) == facts(found.header)
 
 
 @EACH_FORM
-def test_a_batch_of_a_known_producer_is_not_plain(form: ModuleType) -> None:
-    for producer_id in (0, 7, 2**62):
-        batch = encode_batch([Record(0, 0, None, b"")], producer_id=producer_id, producer_epoch=0, base_sequence=0)
-        assert facts(form.read_fast_produce(framed(usual(batch=bytes(batch)), 7))) == (0, 0, 0)
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("transactional_id", [None, "t", "t" * 126])
+def test_a_batch_of_a_producer_is_read_with_its_sequence(
+    form: ModuleType, version: int, transactional_id: str | None
+) -> None:
+    for producer_id, epoch, sequence in ((0, 0, 0), (7, 2**15 - 1, 2**31 - 1), (2**62, 3, 2**31 - 2)):
+        batch = bytes(
+            encode_batch(
+                [Record(0, 0, None, b""), Record(1, 0, None, b"")],
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                base_sequence=sequence,
+                is_transactional=transactional_id is not None,
+            )
+        )
+        found = form.read_fast_produce(framed(usual(batch=batch, transactional_id=transactional_id), version))
+
+        assert found.transactional_id == (None if transactional_id is None else transactional_id.encode())
+        assert facts(found.header) == facts(check_batch(batch))
+        assert (found.name, found.index, found.acks, found.timeout_ms) == (b"orders", 3, -1, 30_000)
 
 
-@given(st.integers(0, 60), st.integers(0, 255), st.booleans())
-@example(16, 1, True)
-@example(22, 5, True)
-@example(60, 0, True)
-def test_no_header_is_called_plain_that_would_not_be_let_in(place: int, value: int, is_crc_right: bool) -> None:
+PRODUCERS = st.tuples(
+    st.sampled_from([-(2**63), -2, -1, 0, 7, 2**63 - 1]),
+    st.sampled_from([-(2**15), -1, 0, 1, 2**15 - 1]),
+    st.sampled_from([-(2**31), -1, 0, 1, 2**31 - 1]),
+)
+
+
+@given(st.integers(0, 60), st.integers(0, 255), PRODUCERS, st.booleans(), st.booleans())
+@example(16, 1, (-1, -1, -1), False, True)
+@example(22, 5, (-1, -1, -1), False, True)
+@example(60, 0, (-1, -1, -1), False, True)
+@example(0, 0, (7, -1, 0), False, True)
+@example(0, 0, (-1, -1, -1), True, True)
+def test_no_header_is_called_sound_that_would_not_be_let_in(
+    place: int, value: int, producer: tuple[int, int, int], is_transactional: bool, is_crc_right: bool
+) -> None:
+    """And what would be let in outside of topics that change it is called sound."""
     batch = bytearray(BATCH)
+    pack_into(">qhi", batch, 43, *producer)
+    if is_transactional:
+        batch[22] |= 0x10
     batch[place] = value
     if is_crc_right:
         batch[17:21] = batch_crc(batch).to_bytes(4, "big")
-    found, again = (form.read_fast_produce(framed(usual(batch=bytes(batch)), 7)) for form in FORMS)
+    found, again = (form.read_fast_header(bytes(batch)) for form in FORMS)
 
     assert (found is None) == (again is None)
-    if found is None or not found.record_count:
+    try:
+        header = admit(batch, log_settings(), 2**63, 1 << 20).header
+    except QanatError:
+        assert found is None or found.crc != batch_crc(batch)
         return
-    assert facts(found) == facts(again)
-    if found.crc == batch_crc(batch):
-        header = check_batch(batch)
-        assert facts(found) == (header.record_count, header.crc, header.max_timestamp)
-        assert header.producer_id < 0
-        assert not header.is_control
-        assert not header.is_transactional
-        assert not header.is_log_append_time
+    assert found is not None
+    assert facts(found) == facts(again) == facts(header)
 
 
 @EACH_FORM
@@ -166,11 +202,21 @@ def test_a_frame_that_is_cut_off_or_too_long_is_left_to_others(form: ModuleType,
     assert form.read_fast_produce(frame + b"\0") is None
 
 
-@given(st.sampled_from(VERSIONS), st.integers(0, 10_000), st.integers(0, 255), st.binary(max_size=80))
-@example(12, 8, 0xFF, b"")
-def test_both_forms_agree_on_damaged_frames(version: int, place: int, value: int, tail: bytes) -> None:
+IN_TRANSACTION = bytes(
+    encode_batch([Record(0, 0, None, b"")], producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True)
+)
+
+
+@given(st.sampled_from(VERSIONS), st.booleans(), st.integers(0, 10_000), st.integers(0, 255), st.binary(max_size=80))
+@example(12, False, 8, 0xFF, b"")
+@example(12, True, 17, 0x80, b"")
+@example(7, True, 16, 0x7F, b"")
+def test_both_forms_agree_on_damaged_frames(
+    version: int, is_transactional: bool, place: int, value: int, tail: bytes
+) -> None:
     """And what they take for a fast request, the codec takes for the same one."""
-    frame = bytearray(framed(usual(), version))
+    request_ = usual(transactional_id="id", batch=IN_TRANSACTION) if is_transactional else usual()
+    frame = bytearray(framed(request_, version))
     frame[place % len(frame)] = value
     frame += tail
     found, again = (form.read_fast_produce(bytes(frame)) for form in FORMS)
@@ -182,7 +228,16 @@ def test_both_forms_agree_on_damaged_frames(version: int, place: int, value: int
     request = codec.read_request(memoryview(frame), header.api_version, header.body_position)
     (topic,) = request.topic_data
     (part,) = topic.partition_data
-    assert (request.transactional_id, request.acks, request.timeout_ms) == (None, found.acks, found.timeout_ms)
+    transactional_id = None if request.transactional_id is None else request.transactional_id.encode()
+    assert (transactional_id, request.acks, request.timeout_ms) == (
+        found.transactional_id,
+        found.acks,
+        found.timeout_ms,
+    )
+    assert header.correlation_id == found.correlation_id
+    assert frame[fast_produce.CLIENT_ID_AT : found.client_id_end] == (header.client_id or "").encode()
     assert (topic.name.encode(), part.index) == (found.name, found.index)
     assert bytes(part.records or b"") == frame[found.start : found.end]
-    assert (found.start, found.end, facts(found)) == (again.start, again.end, facts(again))
+    assert (found.start, found.end, found.header is None) == (again.start, again.end, again.header is None)
+    if found.header is not None:
+        assert facts(found.header) == facts(again.header)

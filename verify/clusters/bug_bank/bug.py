@@ -9,6 +9,9 @@ from msgspec import Struct
 
 from verify.clusters.plan import Plan
 
+INHERITED = object()
+"""In place of a part that a class inherits."""
+
 
 class Patches:
     """Replacements of parts of the product, undone in reverse order at the end."""
@@ -17,7 +20,9 @@ class Patches:
         self._before: list[tuple[object, str, object]] = []
 
     def put(self, owner: object, name: str, part: object) -> None:
-        self._before.append((owner, name, vars(owner)[name]))
+        """Replace a part of a module or class; a class may inherit it."""
+        assert hasattr(owner, name), f"{owner} has no {name}"
+        self._before.append((owner, name, vars(owner).get(name, INHERITED)))
         setattr(owner, name, part)
 
     def __enter__(self) -> Patches:
@@ -28,7 +33,10 @@ class Patches:
     ) -> None:
         while self._before:
             owner, name, part = self._before.pop()
-            setattr(owner, name, part)
+            if part is INHERITED:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, part)
 
 
 class Bug(Struct, frozen=True):

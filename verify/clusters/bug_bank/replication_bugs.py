@@ -59,8 +59,14 @@ def write_in_the_epoch_before(patches: Patches) -> None:
     def appended(log: PartitionLog, admitted: Any, leader_epoch: int, now_ms: int) -> Any:
         return append(log, admitted, max(log.epochs.latest, 0), now_ms)
 
+    append_fast = PartitionLog.append_fast
+
+    def appended_fast(log: PartitionLog, batch: memoryview, header: Any, leader_epoch: int, now_ms: int) -> Any:
+        return append_fast(log, batch, header, max(log.epochs.latest, 0), now_ms)
+
     patches.put(PartitionLog, "become_leader", become_leader)
     patches.put(PartitionLog, "append", appended)
+    patches.put(PartitionLog, "append_fast", appended_fast)
 
 
 def forget_where_an_epoch_began(patches: Patches) -> None:

@@ -75,7 +75,7 @@ class BrokerIdentity:
     def mechanisms(self, planned: PlannedListener, files: FileWatch, broker: Broker) -> Mapping[str, Authenticator]:
         """The mechanisms of the listener between brokers: their own credentials are accepted there by all of them, and
         those of clients where it is one of `listeners`."""
-        from qanat.app.node.security import make_mechanism
+        from qanat.app.node.security import authenticator_of
 
         assert self._path is not None, "a SASL listener has credentials"
         enabled = () if planned.name == INTERNAL else planned.security.mechanisms
@@ -88,7 +88,7 @@ class BrokerIdentity:
             found[name] = self._scram(name, broker.metadata.image, has_users=name in enabled)
         for name in enabled:
             if name not in found:
-                found[name] = make_mechanism(name, planned.security, broker)
+                found[name] = authenticator_of(name, planned.security, broker)
         return found
 
     def _scram(self, mechanism: str, image: CredentialImage, *, has_users: bool) -> Scram:

@@ -88,11 +88,11 @@ class NodeListeners:
             await prepare(self._securities, self._broker)
 
     def _mechanisms(self, planned: PlannedListener) -> Mapping[str, Authenticator]:
-        from qanat.app.node.security import make_mechanisms
+        from qanat.app.node.security import authenticators_of
 
         if planned.is_inter_broker and self.identity is not None:
             return self.identity.mechanisms(planned, self.files, self._broker)
-        found = make_mechanisms(planned.security, self._broker)
+        found = authenticators_of(planned.security, self._broker)
         path = planned.security.sasl_plain_credentials_file
         for one in found.values():
             if path is not None and (reload := getattr(one, "reload", None)) is not None:
@@ -114,9 +114,9 @@ class NodeListeners:
 def _authorizer(settings: SecuritySettings, broker: Broker) -> Authorizer | None:
     if not settings.authorizer_class_name:
         return None
-    from qanat.app.node.security import make_authorizer
+    from qanat.app.node.security import authorizer_of
 
-    return make_authorizer(settings, broker)
+    return authorizer_of(settings, broker)
 
 
 def _identity(planned: PlannedListener | None, files: FileWatch) -> BrokerIdentity | None:

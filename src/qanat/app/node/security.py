@@ -22,23 +22,23 @@ STANDARD_AUTHORIZERS = ("StandardAuthorizer", "org.apache.kafka.metadata.authori
 """Names of the built-in authorizer: its own, and that of Kafka's class."""
 
 
-def make_mechanisms(settings: SecuritySettings, broker: Broker) -> dict[str, Authenticator]:
+def authenticators_of(settings: SecuritySettings, broker: Broker) -> dict[str, Authenticator]:
     """The mechanisms that a listener offers, in the order of the setting."""
     if not settings.mechanisms:
         raise InvalidSettingError("a SASL listener needs at least one of sasl.enabled.mechanisms")
-    made = [make_mechanism(name, settings, broker) for name in settings.mechanisms]
+    made = [authenticator_of(name, settings, broker) for name in settings.mechanisms]
     return {one.mechanism: one for one in made}
 
 
-def make_mechanism(name: str, settings: SecuritySettings, broker: Broker) -> Authenticator:
+def authenticator_of(name: str, settings: SecuritySettings, broker: Broker) -> Authenticator:
     """The mechanism of that name, with the users of the listener."""
     if name in HASHES:
         return scram_mechanism(name, broker.metadata.image)
     return authenticator(name, settings, HASHES)
 
 
-def make_authorizer(settings: SecuritySettings, broker: Broker) -> Authorizer:
-    """The authorizer of all listeners."""
+def authorizer_of(settings: SecuritySettings, broker: Broker) -> Authorizer:
+    """The authorizer that the settings name; one of the built-in kind serves all listeners of a broker."""
     if settings.authorizer_class_name not in STANDARD_AUTHORIZERS:
         return authorizer(settings, STANDARD_AUTHORIZERS[:1])
     if broker.acl_authorizer is None:

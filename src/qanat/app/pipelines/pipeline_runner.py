@@ -5,16 +5,19 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
 
 from qanat.app.pipelines.metrics_exporter import Exporter
-from qanat.app.pipelines.progress_display import progress_display
+from qanat.app.pipelines.progress_display import ProgressDisplay, progress_display
+from qanat.spark.java_process import EXIT_WHEN_FULL, JavaEndedError, discard, has_ended, is_lost, reason_of_end
+from qanat.spark.pipelines.back_off import BackOff
 from qanat.spark.pipelines.pipeline import Pipeline, RunOptions
 from qanat.spark.pipelines.progress import Tally
-from qanat.spark.pipelines.query_watch import Stop, watch
+from qanat.spark.pipelines.query_watch import LOOK_EVERY_S, Stop, watch
 from qanat.spark.session import session
 
 
@@ -54,24 +57,62 @@ def _run(pipeline: Pipeline, request: RunRequest, lines: list[str]) -> list[Tall
         display.print_message(
             "starting Spark" if exporter is None else f"starting Spark; metrics at {exporter.address}"
         )
-        spark = session(
-            f"qanat-{pipeline.name}",
-            request.master,
-            {**quiet_settings(is_verbose=request.is_verbose), **request.spark_settings},
-        )
-        stack.callback(spark.stop)
-        display.print_message(f"Spark {spark.version} runs at {spark.sparkContext.master}")
         stop = stack.enter_context(stop_on_signals())
+        back_off, batches = BackOff(), 0
 
         def look(tallies: list[Tally]) -> None:
+            nonlocal batches
+            batches = sum(tally.batches for tally in tallies)
             display.show(tallies, is_stopping=stop.times_requested > 0)
             if exporter is not None:
                 exporter.tallies = tallies
 
-        run_options = RunOptions(
-            request.bootstrap, request.checkpoint, request.is_available_now, lines.append, request.client
-        )
+        while True:
+            try:
+                return _run_once(pipeline, request, lines, display, stop, look)
+            except JavaEndedError as fault:
+                wait_s = back_off.next_wait_s(has_progress=batches > 0)
+                if wait_s is None or stop.times_requested:
+                    raise
+                display.print_message(f"{fault}; it continues in {wait_s:.0f} s")
+                batches = 0
+                _wait(wait_s, stop)
+
+
+def _run_once(
+    pipeline: Pipeline,
+    request: RunRequest,
+    lines: list[str],
+    display: ProgressDisplay,
+    stop: Stop,
+    look: Callable[[list[Tally]], None],
+) -> list[Tally]:
+    """Run in one Java; raises `JavaEndedError` when it ends before the pipeline."""
+    given = {**quiet_settings(is_verbose=request.is_verbose, java_options=EXIT_WHEN_FULL), **request.spark_settings}
+    spark = session(f"qanat-{pipeline.name}", request.master, given)
+    run_options = RunOptions(
+        request.bootstrap, request.checkpoint, request.is_available_now, lines.append, request.client
+    )
+    try:
+        display.print_message(f"Spark {spark.version} runs at {spark.conf.get('spark.master')}")
         return watch(pipeline.launch(spark, request.settings, run_options), stop, look)
+    except Exception as fault:
+        reason = reason_of_end() if is_lost(fault) else None
+        if reason is None:
+            raise
+        raise JavaEndedError(reason) from None
+    finally:
+        if has_ended():
+            discard()
+        else:
+            spark.stop()
+
+
+def _wait(seconds: float, stop: Stop) -> None:
+    """Wait, or until a signal requests a stop."""
+    until = time.monotonic() + seconds
+    while not stop.times_requested and time.monotonic() < until:
+        time.sleep(min(LOOK_EVERY_S, seconds))
 
 
 def quiet_settings(*, is_verbose: bool = False, java_options: str = "") -> dict[str, str]:

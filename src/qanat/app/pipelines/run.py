@@ -86,6 +86,6 @@ def run(
         print(line(tally))
         if tally.late:
             print_error(
-                f"{tally.query}: Spark's watermark dropped {counted(tally.late, 'row')}: partitions were read "
-                "unevenly; a longer delay avoids it"
+                f"{tally.query}: {counted(tally.late, 'row')} came after their windows were closed; a longer delay "
+                "avoids it"
             )

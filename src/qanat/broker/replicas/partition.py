@@ -21,23 +21,19 @@ from typing import NamedTuple
 
 from qanat.broker.replicas.partition_end import PartitionEnd, Written
 from qanat.broker.settings.topic_settings import TopicSettings
-from qanat.log.append_state import Appended
 from qanat.log.files import Buffer
 from qanat.log.log_reads import LogRead
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.runtime.sync_future import SyncFuture
-from qanat.log.settings import TimestampType
 from qanat.model.error_codes import ErrorCode
-from qanat.model.errors import NotLeaderError, OffsetNotAvailableError, OffsetOutOfRangeError
-from qanat.model.ids import NO_TIMESTAMP, LeaderEpoch, TopicPartition
+from qanat.model.errors import OffsetNotAvailableError, OffsetOutOfRangeError
+from qanat.model.ids import LeaderEpoch
 from qanat.replication.leader import Leader
 from qanat.wire.control import Marker
 from qanat.wire.staged import StagedFile
 
 Wake = Callable[[], None]
-# Looked up once: attribute access on an enumeration is slow.
-_LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
 
 
 class EndMarker(NamedTuple):
@@ -56,8 +52,6 @@ class Partition(PartitionEnd):
     __slots__ = (
         "_known",
         "_starting",
-        "_waiting_followers",
-        "at",
         "epoch_start",
         "min_insync_replicas",
         "topic_id",
@@ -73,11 +67,9 @@ class Partition(PartitionEnd):
         leader: Leader | None = None,
     ) -> None:
         super().__init__(log, runtime, leader_epoch, leader)
-        self.at: TopicPartition = log.topic_partition
         self.topic_id = topic_id
         self.min_insync_replicas = 1
         self.why_retired = ErrorCode.NONE
-        self._waiting_followers: dict[Wake, None] = {}
         self._known: SyncFuture[None] | None = None
         """Settled when the high watermark is known; one for all that wait, however often one times out."""
         self._starting: list[tuple[int, SyncFuture[None]]] = []
@@ -175,47 +167,6 @@ class Partition(PartitionEnd):
             return None
         return self._runtime.when_flushed(self.log, self.log.end_offset)
 
-    def _require_present(self) -> None:
-        """A caller that has held this since before it was retired would be acknowledged by rules that no longer hold: a
-        sole replica that gets followers is led in the same epoch, by another object."""
-        if self.is_retired:
-            raise self._not_leader()
-
-    def _written(self, appended: Appended, size: int) -> Written:
-        self._require_present()  # It may have been retired while the batch waited for the disk.
-        self.written_bytes += size
-        if self.leader is not None:
-            return self._written_for_followers(appended)
-        settings = self.log.settings
-        is_log_time = settings.message_timestamp_type is _LOG_APPEND_TIME
-        append_time_ms = self._runtime.clock_ms() if is_log_time else NO_TIMESTAMP
-        durable = None
-        if not settings.is_flushed:
-            self.advance()
-        elif appended.is_flush_due:
-            durable = self._runtime.when_flushed(self.log, appended.last_offset + 1)
-        return Written(appended.base_offset, append_time_ms, durable)
-
-    def _written_for_followers(self, appended: Appended) -> Written:
-        is_log_time = self.log.settings.message_timestamp_type is _LOG_APPEND_TIME
-        append_time_ms = self._runtime.clock_ms() if is_log_time else NO_TIMESTAMP
-        self._wake_followers()
-        self.advance()
-        return Written(appended.base_offset, append_time_ms, self._when_committed(appended.last_offset + 1))
-
-    def _when_committed(self, end_offset: int) -> SyncFuture[None] | None:
-        """When every member of the in-sync set has everything below; None where it has."""
-        if end_offset <= self.log.high_watermark:
-            return None
-        waiting: SyncFuture[None] = SyncFuture()
-        if self.is_retired:
-            waiting.settle_with_fault(self._not_leader())
-        elif self._acknowledged and self._acknowledged[-1][0] > end_offset:
-            self._acknowledged = deque(sorted([*self._acknowledged, (end_offset, waiting)], key=lambda one: one[0]))
-        else:
-            self._acknowledged.append((end_offset, waiting))
-        return waiting
-
     def when_started(self, offset: int) -> SyncFuture[None] | None:
         """When no member of the in-sync set has records before an offset any more (KIP-107); None where that is so."""
         if self._is_started(offset):
@@ -240,31 +191,6 @@ class Partition(PartitionEnd):
                     waiting.settle(None)
                 else:
                     self._starting.append((offset, waiting))
-
-    def _not_leader(self) -> NotLeaderError:
-        return NotLeaderError(f"this broker has stopped leading {self.at}: look for the leader again")
-
-    def _wake_followers(self) -> None:
-        if self._waiting_followers:
-            waiting, self._waiting_followers = self._waiting_followers, {}
-            for wake in waiting:
-                wake()
-
-    def advance(self) -> None:
-        """Move the high watermark as far as it may go, and wake fetches that wait to read that far."""
-        if self.is_retired:
-            return
-        log = self.log
-        log_end = log.end_offset
-        if self.leader is None:
-            end_offset = log.flushed_offset if log.settings.is_flushed else log_end
-        else:
-            committed = self.leader.committed(log.flushed_offset if log.settings.is_synced else log_end)
-            if committed is None:
-                return
-            end_offset = committed
-        if end_offset > log.high_watermark:
-            self._advance_to(end_offset, log_end)
 
     # Reading
 

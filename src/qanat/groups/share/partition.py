@@ -330,8 +330,6 @@ class SharePartition:
     # Bookkeeping
 
     def _append(self, run: Run) -> None:
-        if run.first > run.last:
-            return
         if run.state is _AVAILABLE:
             self._available += len(run)
         if not run.is_done:

@@ -88,9 +88,6 @@ class Runs:
     def __iter__(self) -> Iterator[Run]:
         return iter(self._runs)
 
-    def __len__(self) -> int:
-        return len(self._runs)
-
     def append(self, run: Run) -> None:
         """Add records right behind the last one."""
         assert run.first == self.end_offset <= run.last, run

@@ -1,11 +1,12 @@
 # The C types of append_fast_path.py, for Cython; nothing here changes what the code means.
 cimport cython
 from qanat.log.append_state cimport LogEnd
+from qanat.wire.kafka.fast_produce cimport FastHeader
 
 cdef class AppendFastPath:
     cdef public object clock_ms, counters, _commits
     cdef public long long requests_handled
-    cdef public dict _queues
+    cdef public dict _queues, _flush_timers
     @cython.locals(size=cython.longlong, now_ms=cython.longlong)
-    cpdef append_fast(self, LogEnd log, batch, long long record_count, long long max_timestamp, long long leader_epoch)
+    cpdef append_fast(self, LogEnd log, batch, FastHeader header, long long leader_epoch)
     cpdef _appended(self, LogEnd log, appended, long long size)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from qanat.log.runtime.waiting_appends import OPENED_ON_LOOP_BYTES
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from qanat.log.partition_log import PartitionLog
     from qanat.log.runtime.group_commit import GroupCommit
     from qanat.telemetry.log_counters import LogCounters
+    from qanat.wire.kafka.fast_produce import FastHeader
 
 
 class AppendFastPath:
@@ -35,20 +37,21 @@ class AppendFastPath:
         self.requests_handled = 0
         """How many requests the broker has handled, on all listeners; sends of an HTTP stream are no requests."""
         self._commits = commits
+        self._flush_timers: dict[PartitionLog, asyncio.TimerHandle] = {}
         self._queues = queues
 
     def append_fast(
-        self, log: PartitionLog, batch: memoryview, record_count: int, max_timestamp: int, leader_epoch: int
+        self, log: PartitionLog, batch: memoryview, header: FastHeader, leader_epoch: int
     ) -> Appended | None:
-        """`append_now` for a writable batch without a producer id, whose header and checksum are sound."""
+        """`append_now` for a writable batch whose header and checksum are sound."""
         size = len(batch)
         if size > OPENED_ON_LOOP_BYTES or log in self._queues or (log.is_flushed and not self._commits.has_room()):
             return None
         now_ms = self.clock_ms()
-        if not log.admits_fast(size, max_timestamp, now_ms):
+        if not log.admits_fast(size, header.max_timestamp, now_ms):
             return None
-        appended = log.append_fast(batch, record_count, max_timestamp, leader_epoch, now_ms)
-        self._appended(log, appended, size)
+        appended = log.append_fast(batch, header, leader_epoch, now_ms)
+        self._appended(log, appended, 0 if appended.is_duplicate else size)
         return appended
 
     def _appended(self, log: PartitionLog, appended: Appended, size: int) -> None:
@@ -68,4 +71,11 @@ class AppendFastPath:
 
     def _schedule_flush(self, log: PartitionLog) -> None:
         """Flush within `flush.ms` of the first record that waits for it."""
-        raise NotImplementedError
+        if log in self._flush_timers:
+            return
+
+        def flush() -> None:
+            del self._flush_timers[log]
+            self._commits.request_flush(log)
+
+        self._flush_timers[log] = asyncio.get_running_loop().call_later(log.settings.flush_ms / 1000, flush)

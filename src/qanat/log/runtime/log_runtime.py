@@ -76,7 +76,6 @@ class LogRuntime(AppendFastPath):
         """Called on the event loop, once for each damage found while the directory is open: by a cold read, a look-up,
         scrubbing, a compaction, a truncation. Damage found at the start is in `PartitionLog.damage` only."""
         directory.state.on_damage = self.note_damage
-        self._flush_timers: dict[PartitionLog, asyncio.TimerHandle] = {}
         self._ingesting: set[str] = set()
         """Staged files that are being ingested."""
         self._locks: WeakValueDictionary[TopicPartition, asyncio.Lock] = WeakValueDictionary()
@@ -239,17 +238,6 @@ class LogRuntime(AppendFastPath):
 
     def _unflushed(self) -> list[PartitionLog]:
         return [log for log in self.directory.logs.values() if log.unflushed_bytes]
-
-    def _schedule_flush(self, log: PartitionLog) -> None:
-        """Flush within `flush.ms` of the first record that waits for it."""
-        if log in self._flush_timers:
-            return
-
-        def flush() -> None:
-            del self._flush_timers[log]
-            self._commits.request_flush(log)
-
-        self._flush_timers[log] = asyncio.get_running_loop().call_later(log.settings.flush_ms / 1000, flush)
 
     # Reading
 

@@ -81,8 +81,8 @@ class Application:
         except GoneError:
             return
         except QanatError as fault:
-            problem = problem_of(fault.code, f"{scope['method']} {scope['path']}", str(fault))
-            reply = _problem_reply(with_denial(problem, caller, name), scope)
+            refused = problem_of(fault.code, f"{scope['method']} {scope['path']}", str(fault))
+            reply = _problem_reply(with_denial(refused, caller, name), scope)
         except asyncio.CancelledError:
             raise
         except Exception as bug:  # noqa: BLE001 - a bug ends this request, not the broker

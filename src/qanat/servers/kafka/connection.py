@@ -179,6 +179,7 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self.topic_permissions = None  # They refer to this connection.
         self._frames.release()
         if self._held_by is not None:
             self._held_by.cancel()

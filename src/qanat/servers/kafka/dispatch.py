@@ -65,15 +65,15 @@ class Dispatcher(FastDispatch):
             for key, counters in self.counters.by_api.items()
         }
         produce_fast_path = ProduceFastPath(broker, self._accounting[ApiKey.PRODUCE])
-        fetch_fast_path = FetchFastPath(broker, self._accounting[ApiKey.FETCH], self._handle_ordinary)
-        super().__init__(broker, produce_fast_path, fetch_fast_path)
+        fetch_fast_path = FetchFastPath(broker, self._accounting[ApiKey.FETCH], self._handle_parked)
+        super().__init__(broker, produce_fast_path, fetch_fast_path, self._handle)
         self.codec_worker = CodecWorker()
 
     def close(self) -> None:
         """End the worker; no frame comes after this."""
         self.codec_worker.close()
 
-    def _handle_ordinary(self, frame: memoryview, connection: KafkaConnection) -> Answer | Parked | DeferredAnswer:
+    def _handle_parked(self, frame: memoryview, connection: KafkaConnection) -> Answer | Parked | DeferredAnswer:
         """Handle a request that the fast path of Fetch parked and cannot answer."""
         outcome = self._handle(frame, connection, perf_counter())
         assert not isinstance(outcome, Coroutine), "a single Fetch never holds the requests behind it"

@@ -15,6 +15,8 @@ from qanat.servers.kafka.produce_fast_path import ORDINARY_PATH, ProduceFastPath
 from qanat.servers.kafka.topic_permissions import TopicPermissions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from qanat.api.interceptor import Interceptor
     from qanat.broker.broker import Broker
     from qanat.servers.kafka.connection import KafkaConnection, Outcome
@@ -24,7 +26,14 @@ if TYPE_CHECKING:
 class FastDispatch:
     """Tries the fast paths first."""
 
-    def __init__(self, broker: Broker, produce_fast_path: ProduceFastPath, fetch_fast_path: FetchFastPath) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        produce_fast_path: ProduceFastPath,
+        fetch_fast_path: FetchFastPath,
+        handle_ordinary: Callable[[memoryview, KafkaConnection, float], Outcome],
+    ) -> None:
+        self._handle_ordinary = handle_ordinary
         self._broker = broker
         self._runtime = broker.runtime
         self._produce_fast_path = produce_fast_path
@@ -46,7 +55,7 @@ class FastDispatch:
                 return produced
             if (outcome := self._fetch_fast_path.try_handle(frame, connection, permissions, began)) is not None:
                 return outcome
-        return self._handle(frame, connection, began)
+        return self._handle_ordinary(frame, connection, began)
 
     def _permissions_of(self, connection: KafkaConnection) -> TopicPermissions | None:
         """What the client may do by the security of its own endpoint; None where no authorizer decides there."""
@@ -58,6 +67,3 @@ class FastDispatch:
             found = TopicPermissions(security, self._broker, connection)
             connection.topic_permissions = found
         return found
-
-    def _handle(self, frame: memoryview, connection: KafkaConnection, began: float) -> Outcome:
-        raise NotImplementedError

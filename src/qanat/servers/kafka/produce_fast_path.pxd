@@ -3,7 +3,7 @@ cimport cython
 from qanat.broker.replicas.partition_end cimport PartitionEnd
 from qanat.servers.kafka.request_accounting cimport RequestAccounting
 from qanat.servers.kafka.topic_permissions cimport TopicPermissions
-from qanat.wire.kafka.fast_produce cimport FastProduce, read_fast_produce
+from qanat.wire.kafka.fast_produce cimport FastHeader, FastProduce, read_fast_produce
 
 cdef int ALL, NONE
 
@@ -14,4 +14,9 @@ cdef class ProduceFastPath:
     @cython.locals(request=FastProduce, partition=PartitionEnd, accounting=RequestAccounting, acks=int, elapsed_s=double)
     cpdef try_handle(self, frame, connection, TopicPermissions permissions, double began)
 
-cpdef bint is_plain(FastProduce request, batch) except -1
+@cython.locals(header=FastHeader)
+cpdef append(FastProduce request, batch, PartitionEnd partition)
+cpdef bint is_sound(FastHeader header, batch) except -1
+cpdef bint is_open(PartitionEnd partition, FastHeader header) except -1
+@cython.locals(transactional_id=bytes)
+cpdef bint may_write(FastProduce request, TopicPermissions permissions) except -1

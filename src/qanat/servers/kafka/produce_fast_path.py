@@ -1,9 +1,11 @@
 # cython: language_level=3, annotation_typing=False
 """The fast path of Produce (0): one batch for one partition, as nearly every small request is.
 
-It answers as `api.records.produce` does and makes nothing that this request does not need. A request that is not of
-this form (`wire.kafka.fast_produce`), that must wait for the disk before it is appended, or that is refused, takes the
-ordinary path from the start: a refusal changes nothing, so the ordinary path refuses it again, with its message.
+It answers as `api.records.produce` does and makes nothing that this request does not need: batches of idempotent
+producers, in open transactions and compressed ones included. A request that is not of this form
+(`wire.kafka.fast_produce`), that must wait for the disk or a transaction coordinator before it is appended, or that is
+refused, takes the ordinary path from the start: a refusal changes nothing, so the ordinary path refuses it again, with
+its message.
 Where an authorizer decides, it decides here as well (`topic_permissions`).
 """
 
@@ -24,7 +26,7 @@ from qanat.servers.kafka.request_accounting import RequestAccounting
 from qanat.servers.kafka.topic_permissions import TopicPermissions
 from qanat.wire.batch_header import CRC_FROM
 from qanat.wire.crc import crc32c
-from qanat.wire.kafka.fast_produce import CLIENT_ID_AT, FastProduce, read_fast_produce, write_fast_produce
+from qanat.wire.kafka.fast_produce import CLIENT_ID_AT, FastHeader, FastProduce, read_fast_produce, write_fast_produce
 from qanat.wire.kafka.headers import frame_response
 from qanat.wire.kafka.messages.produce import (
     PartitionProduceResponse,
@@ -35,7 +37,7 @@ from qanat.wire.kafka.messages.produce import (
 from qanat.wire.kafka.registry import ApiKey
 
 ALL, NONE = -1, 0  # C constants, the same as in `api.records.append`.
-PLAIN_BYTES = 16 * 1024
+FAST_BYTES = 16 * 1024
 """Larger batches gain nothing from this: admission computes their checksum once."""
 
 
@@ -74,16 +76,9 @@ class ProduceFastPath:
             return ORDINARY_PATH
         if partition is None or (acks == ALL and partition.leader is not None and partition.lacks_replicas):
             return ORDINARY_PATH
-        if permissions is not None and not permissions.may_write(request.name):
+        if permissions is not None and not may_write(request, permissions):
             return ORDINARY_PATH
-        batch = frame[request.start : request.end]
-        try:
-            if is_plain(request, batch):
-                written = partition.append_fast(batch, request.record_count, request.max_timestamp)
-            else:
-                written = partition.append_now(batch)
-        except QanatError:
-            return ORDINARY_PATH
+        written = append(request, frame[request.start : request.end], partition)
         if written is None:
             return ORDINARY_PATH
         accounting = self.accounting
@@ -106,14 +101,35 @@ class ProduceFastPath:
         return None if acks == NONE else [answer]
 
 
-def is_plain(request: FastProduce, batch: memoryview) -> bool:
+def append(request: FastProduce, batch: memoryview, partition: Partition) -> Written | None:
+    """Append the batch of a request; None where it must wait, or is refused."""
+    header = request.header
+    try:
+        if header is not None and is_sound(header, batch):
+            if header.is_transactional and not is_open(partition, header):
+                return None
+            return partition.append_fast(batch, header)
+        return partition.append_now(batch) if request.transactional_id is None else None
+    except QanatError:
+        return None
+
+
+def is_sound(header: FastHeader, batch: memoryview) -> bool:
     """Whether a batch may be appended by what `wire.kafka.fast_produce` found in its header."""
-    return (
-        request.record_count > 0
-        and len(batch) <= PLAIN_BYTES
-        and not batch.readonly
-        and request.crc == crc32c(batch[CRC_FROM:])
-    )
+    return len(batch) <= FAST_BYTES and not batch.readonly and header.crc == crc32c(batch[CRC_FROM:])
+
+
+def is_open(partition: Partition, header: FastHeader) -> bool:
+    """Whether the producer's transaction is open here: the first write waits for the transaction coordinator."""
+    return partition.log.producers.is_open(header.producer_id, header.producer_epoch)
+
+
+def may_write(request: FastProduce, permissions: TopicPermissions) -> bool:
+    """Whether the client may write to the topic, and under its transactional id."""
+    transactional_id = request.transactional_id
+    if transactional_id is not None and not permissions.may_use_transactional_id(transactional_id):
+        return False
+    return permissions.may_write(request.name)
 
 
 class _DurableAnswer(DeferredAnswer):

@@ -11,5 +11,7 @@ cdef class TopicPermissions:
     @cython.locals(decided=dict)
     cpdef bint may_write(self, bytes name) except -1
     @cython.locals(decided=dict)
+    cpdef bint may_use_transactional_id(self, bytes transactional_id) except -1
+    @cython.locals(decided=dict)
     cpdef bint may_read(self, name) except -1
     cdef dict _current(self)

@@ -37,7 +37,7 @@ class TopicPermissions:
         self._is_revised = hasattr(security.authorizer, "revision")
         self._revision: object = None
         self._decided: dict[object, bool] = {}
-        """By topic, as bytes for writes and as text for reads."""
+        """By topic, as bytes for writes and as text for reads, and by transactional id, as a tuple."""
 
     def may_write(self, name: bytes) -> bool:
         """Whether the connection may write to a topic."""
@@ -45,6 +45,15 @@ class TopicPermissions:
         found = decided.get(name)
         if found is None:
             found = decided[name] = self._access().may_topic(Operation.WRITE, name.decode())
+        return found
+
+    def may_use_transactional_id(self, transactional_id: bytes) -> bool:
+        """Whether the connection may write in the transactions of an id."""
+        decided, key = self._current(), (transactional_id,)
+        found = decided.get(key)
+        if found is None:
+            access = self._access()
+            found = decided[key] = access.may_transactional_id(Operation.WRITE, transactional_id.decode())
         return found
 
     def may_read(self, name: str) -> bool:

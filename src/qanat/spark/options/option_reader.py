@@ -51,8 +51,8 @@ class OptionReader:
     def choice(self, name: str, choices: Mapping[str, Value], default: Value) -> Value:
         return self.convert(name, "one of " + ", ".join(choices), lambda text: choices[text.lower()], default)
 
-    def duration(self, name: str, default: float) -> float:
-        return self.convert(name, 'a duration such as "500ms", "10s" or "15m"', _seconds, default)
+    def duration(self, name: str) -> float | None:
+        return self.convert(name, 'a duration such as "500ms", "10s" or "15m"', _seconds, None)
 
     def suggestion(self, *names: str, **others: str) -> str:
         """An unknown option that may be a misspelling of a missing one, as the end of an error message.

@@ -68,6 +68,7 @@ class SourceOptions:
     max_records_per_partition: int | None = None
     max_offsets_per_trigger: int | None = None
     max_bytes_per_trigger: int | None = None
+    target_batch_time_s: float | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_s: float = 900.0
     group: str | None = None
@@ -92,6 +93,11 @@ class SinkOptions:
     compression: str = "none"
     acks: int = -1
     batch_bytes: int = BATCH_BYTES
+    txn_app_id: str | None = None
+    txn_version: int | None = None
+    """Together: the name and the number of a batch write, which is written once."""
+    local_ingest: bool = True
+    """Whether brokers on this machine ingest files."""
 
 
 def source_options(options: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
@@ -101,6 +107,7 @@ def source_options(options: Mapping[str, str], *, is_stream: bool) -> SourceOpti
     subscription = _subscription(reader)
     start = _start(reader, is_stream)
     end = _end(reader, is_stream)
+    max_delay_s = reader.duration("maxTriggerDelay")
     result = SourceOptions(
         access=access,
         subscription=subscription,
@@ -112,8 +119,9 @@ def source_options(options: Mapping[str, str], *, is_stream: bool) -> SourceOpti
         max_records_per_partition=reader.positive("maxRecordsPerPartition"),
         max_offsets_per_trigger=reader.positive("maxOffsetsPerTrigger"),
         max_bytes_per_trigger=reader.convert("maxBytesPerTrigger", A_SIZE, size, None),
+        target_batch_time_s=reader.duration("targetBatchTime"),
         min_offsets_per_trigger=reader.positive("minOffsetsPerTrigger"),
-        max_trigger_delay_s=reader.duration("maxTriggerDelay", 900.0),
+        max_trigger_delay_s=900.0 if max_delay_s is None else max_delay_s,
         group=reader.text("kafka.group.id"),
         is_committed_only=reader.choice("kafka.isolation.level", _ISOLATION, True),
         fetch_bytes=reader.convert("kafka.fetch.max.bytes", A_SIZE, size, None) or FETCH_BYTES,
@@ -139,8 +147,15 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         compression=reader.choice("kafka.compression.type", {name: name for name in _CODECS}, "none"),
         acks=reader.choice("kafka.acks", {"all": -1, "-1": -1, "1": 1, "0": 0}, -1),
         batch_bytes=reader.convert("kafka.batch.size", A_SIZE, size, None) or BATCH_BYTES,
+        txn_app_id=reader.text("txnAppId"),
+        txn_version=reader.convert("txnVersion", "a whole number, 0 or above", not_negative, None),
+        local_ingest=reader.flag("localIngest", True),
     )
     reader.finish()
+    if (result.txn_app_id is None) != (result.txn_version is None):
+        raise OptionError("txnAppId and txnVersion go together: the name of the writer, and the number of its batch")
+    if result.txn_app_id is not None and result.delivery != "exactly-once":
+        raise OptionError("txnAppId needs delivery=exactly-once: rows without a transaction cannot be known again")
     if result.delivery == "exactly-once" and result.acks != -1:
         raise OptionError("delivery=exactly-once needs kafka.acks=all")
     return result
@@ -271,3 +286,5 @@ def _check_limits(options: SourceOptions) -> None:
     least, most = options.min_offsets_per_trigger, options.max_offsets_per_trigger
     if least is not None and most is not None and least > most:
         raise OptionError(f"minOffsetsPerTrigger {least} is above maxOffsetsPerTrigger {most}")
+    if options.target_batch_time_s is not None and most is None and options.max_bytes_per_trigger is None:
+        raise OptionError("targetBatchTime needs maxBytesPerTrigger or maxOffsetsPerTrigger: the most that it may take")

@@ -13,6 +13,7 @@ YAML, decoded (pure):
 - `document`          YAML with the line of each value
 - `decoding`          YAML into a definition, settings filled in; errors name file, line and the nearest right word
 - `ordering`          which tables exist, and which sinks run before which
+- `batch_limits`      the size of micro-batches: bounded unless a pipeline says otherwise
 - `durations` `timestamps`   times as users write them
 
 A definition as running queries:
@@ -25,7 +26,10 @@ A definition as running queries:
 
 Running:
 
-- `query`             a streaming query that restarts if Spark was only too slow (`spark_retries`)
+- `query`             a streaming query that restarts after faults of the machine
+- `state_store`       the store of a query's state: RocksDB
+- `spark_faults` `back_off`   which faults are the machine's, and when a query restarts after them (pure)
+- `spark_retries`     operations that are retried while a process starts too slowly
 - `micro_batches`     a streaming read whose micro-batches go to a function
 - `batch_job`         a job that is not a streaming query and reports like one
 - `lake_frames`       rows of a lake as a data frame
@@ -34,6 +38,6 @@ Running:
 - `spark_errors`      the reason of a Spark error in one sentence
 
 Rule 1: a pipeline that comes with the package is a module in `bundled` and a line in its `catalogue`.
-Rule 2: only `frames`, `windows`, `sinks`, `spark_retries`, `query`, `micro_batches`, `lake_frames` and the `…_run` and
-        `…_drill` of `bundled` use PySpark, and import it when they are called.
+Rule 2: only `frames`, `windows`, `sinks`, `spark_retries`, `query`, `micro_batches`, `lake_frames` and the `…_run`,
+        `…_drill` and `rollup_processor` of `bundled` use PySpark, and import it when they are called.
 """

@@ -15,6 +15,7 @@ import msgspec
 
 from qanat.spark.ddl import check_columns
 from qanat.spark.formats.value_format import SchemaError
+from qanat.spark.pipelines.batch_limits import BatchLimits
 from qanat.spark.pipelines.definition import Definition, Sink, Source, Step
 from qanat.spark.pipelines.document import Document, Path, PipelineError, read_document
 from qanat.spark.pipelines.durations import seconds_of
@@ -188,6 +189,10 @@ def _check(document: Document, pipeline: Definition) -> None:
     for name, source in pipeline.sources.items():
         if sum((source.topic is not None, bool(source.topics), source.pattern is not None)) != 1:
             raise document.wrong(("sources", name), "exactly one of topic, topics and pattern is needed")
+        try:
+            BatchLimits(source.limit, source.limit_bytes, source.batch_time).options()
+        except PipelineError as fault:
+            raise document.wrong(("sources", name), str(fault)) from None
         if source.schema is not None:
             try:
                 check_columns(source.schema)

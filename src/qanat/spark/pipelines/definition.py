@@ -30,8 +30,9 @@ class Source(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     topics: list[str] = []
     pattern: str | None = None
     start: Start = "earliest"
-    limit: int | None = None
+    limit: int | str | None = None
     limit_bytes: str | None = None
+    batch_time: str | None = None
     group: str | None = None
     headers: bool = False
     schema: str | None = None

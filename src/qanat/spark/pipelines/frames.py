@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from qanat.spark.pipelines.batch_limits import BatchLimits
 from qanat.spark.pipelines.definition import Definition, Option, Source, Step, option_text
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.durations import seconds_of
@@ -31,7 +32,7 @@ def tables(spark: SparkSession, pipeline: Definition, cluster: Mapping[str, str]
     for name, source in pipeline.sources.items():
         where = f"pipeline {pipeline.name}, source {name}"
         try:
-            found[name] = with_spark_retries(where, partial(_read, spark, source, cluster))
+            found[name] = with_spark_retries(where, partial(read_source, spark, source, cluster))
         except PySparkException as fault:
             raise PipelineError(f"{where}: {spark_reason(fault)}") from None
         found[name].createOrReplaceTempView(name)
@@ -45,7 +46,8 @@ def tables(spark: SparkSession, pipeline: Definition, cluster: Mapping[str, str]
     return found
 
 
-def _read(spark: SparkSession, source: Source, cluster: Mapping[str, str]) -> DataFrame:
+def read_source(spark: SparkSession, source: Source, cluster: Mapping[str, str]) -> DataFrame:
+    """A source as a streaming data frame; its micro-batches are bounded unless it says otherwise."""
     from pyspark.sql import functions
 
     options: dict[str, Option | None] = {
@@ -53,8 +55,7 @@ def _read(spark: SparkSession, source: Source, cluster: Mapping[str, str]) -> Da
         "subscribe": source.topic or ",".join(source.topics) or None,
         "subscribePattern": source.pattern,
         "startingOffsets": source.start,
-        "maxOffsetsPerTrigger": source.limit,
-        "maxBytesPerTrigger": source.limit_bytes,
+        **BatchLimits(source.limit, source.limit_bytes, source.batch_time).options(),
         "kafka.group.id": source.group,
         "includeHeaders": source.headers,
         **source.options,

@@ -12,6 +12,7 @@ from qanat.spark.pipelines.ordering import check_names, stages
 from qanat.spark.pipelines.pipeline import RunOptions, Stages
 from qanat.spark.pipelines.query import Query
 from qanat.spark.pipelines.sinks import located, start
+from qanat.spark.pipelines.state_store import prepare_state
 from qanat.spark.pipelines.topics import make_missing
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def launch(spark: SparkSession, pipeline: Definition, run_options: RunOptions) -
         raise PipelineError(
             f"pipeline {pipeline.name} has no checkpoint: write `checkpoint:` into it, or use --checkpoint"
         )
+    prepare_state(spark)
     # Tables first: a mistake in the text should leave no topics behind.
     found = tables(spark, pipeline, run_options.cluster)
     by_cluster: dict[str | None, dict[str, int | None]] = {}

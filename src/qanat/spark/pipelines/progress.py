@@ -10,6 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from qanat.spark.pipelines.timestamps import shown
+
+OBSERVED = "qanat"
+"""The name under which a pipeline's own step reports: dropped rows, and the time up to which windows are over."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tally:
@@ -32,11 +37,12 @@ class Tally:
     state_bytes: int = 0
     duplicates: int = 0
     late: int = 0
-    """Rows that Spark's watermark dropped."""
+    """Rows that came after their windows were closed."""
 
     def plus(self, report: Mapping[str, Any]) -> Tally:
         """The tally with one more report."""
         operators = report.get("stateOperators") or []
+        observed = (report.get("observedMetrics") or {}).get(OBSERVED) or {}
         rows = max(0, int(report.get("numInputRows") or 0))
         seconds = int((report.get("durationMs") or {}).get("triggerExecution") or 0) / 1000
         return replace(
@@ -47,17 +53,29 @@ class Tally:
             seconds=self.seconds + seconds,
             rows_per_second=rows / seconds if rows and seconds else self.rows_per_second,
             lag=_lag(report.get("sources") or []),
-            watermark=(report.get("eventTime") or {}).get("watermark", self.watermark),
+            watermark=_watermark(report, observed) or self.watermark,
             state_rows=sum(int(one.get("numRowsTotal") or 0) for one in operators),
             state_bytes=sum(int(one.get("memoryUsedBytes") or 0) for one in operators),
-            duplicates=self.duplicates + sum(_custom(one, "numDroppedDuplicateRows") for one in operators),
-            late=self.late + sum(int(one.get("numRowsDroppedByWatermark") or 0) for one in operators),
+            duplicates=self.duplicates
+            + sum(_custom(one, "numDroppedDuplicateRows") for one in operators)
+            + int(observed.get("duplicates") or 0),
+            late=self.late
+            + sum(int(one.get("numRowsDroppedByWatermark") or 0) for one in operators)
+            + int(observed.get("late") or 0),
         )
 
 
 def is_batch(report: Mapping[str, Any]) -> bool:
     """Whether a report is of a micro-batch, and not of an idle trigger."""
     return "addBatch" in (report.get("durationMs") or {})
+
+
+def _watermark(report: Mapping[str, Any], observed: Mapping[str, Any]) -> str | None:
+    over_ms = observed.get("over_ms")
+    if over_ms is not None:
+        return shown(int(over_ms)) if int(over_ms) > 0 else None
+    found: str | None = (report.get("eventTime") or {}).get("watermark")
+    return found
 
 
 def _custom(operator: Mapping[str, Any], name: str) -> int:

@@ -1,19 +1,25 @@
-"""A streaming query that restarts if Spark ended it only because the machine was busy (`spark_retries`).
+"""A streaming query that restarts where only the machine failed it (`spark_faults`), after a while.
 
 Its progress is in its checkpoint: it continues where it was.
 """
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from qanat.spark.pipelines.back_off import BackOff
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.spark_errors import spark_reason
-from qanat.spark.pipelines.spark_retries import TRIES, is_too_slow, log_retry, with_spark_retries
+from qanat.spark.pipelines.spark_faults import machine_fault
+from qanat.spark.pipelines.spark_retries import with_spark_retries
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
+
+_log = logging.getLogger(__name__)
 
 
 class Query:
@@ -22,7 +28,8 @@ class Query:
     def __init__(self, where: str, start: Callable[[], StreamingQuery]) -> None:
         self._where = where
         self._start = start
-        self._failed = 0
+        self._back_off = BackOff()
+        self._resume_at: float | None = None
         self._query = self._begun()
 
     @property
@@ -56,12 +63,20 @@ class Query:
         self._query.stop()
 
     def resumes_after(self, fault: Exception) -> bool:
-        """Restart, if the error is only that a process took too long to start. Raises `PipelineError`."""
-        self._failed = self._failed + 1 if self._query.lastProgress is None else 1
-        if not is_too_slow(fault) or self._failed == TRIES:
-            return False
-        log_retry(self._where)
-        self._query = self._begun()
+        """Restart after a fault of the machine, once the back-off is over; to be called again until then.
+
+        Raises `PipelineError` where the query does not start.
+        """
+        if self._resume_at is None:
+            sentence = machine_fault(str(fault))
+            wait_s = self._back_off.next_wait_s(has_progress=self._query.lastProgress is not None)
+            if sentence is None or wait_s is None:
+                return False
+            _log.warning("%s: %s; it continues in %.0f s", self._where, sentence, wait_s)
+            self._resume_at = time.monotonic() + wait_s
+        if time.monotonic() >= self._resume_at:
+            self._resume_at = None
+            self._query = self._begun()
         return True
 
     def _begun(self) -> StreamingQuery:

@@ -43,7 +43,7 @@ def _options(sink: Sink, cluster: Mapping[str, str]) -> dict[str, str]:
             assert sink.topic is not None
             own = {
                 **(cluster if sink.bootstrap is None else {"kafka.bootstrap.servers": sink.bootstrap}),
-                "topic": sink.topic,
+                **({"topic": sink.topic} if sink.topic else {}),
                 "delivery": sink.delivery,
                 "includeHeaders": option_text(sink.headers),
                 "kafka.compression.type": sink.compression,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from qanat.spark.pipelines.spark_retries import is_too_slow
+from qanat.spark.pipelines.spark_faults import machine_fault
 from qanat.spark.session import reason_of
 
 _OWN = re.compile(r"\bqanat(?:\.\w+)+Error: (.+)")
@@ -22,11 +22,8 @@ def spark_reason(fault: Exception) -> str:
     own = _OWN.findall(text)
     if own:
         return str(own[-1]).split(" SQLSTATE:")[0]
+    if (sentence := machine_fault(text)) is not None:
+        return f"{sentence}; run it again, it continues where it was"
     if text.startswith(_FROM_JAVA):
         return reason_of(text)
-    if is_too_slow(fault):
-        return (
-            "Spark gives a Python process ten seconds to start, and this machine was too busy for that; run it again, "
-            "it continues where it was"
-        )
     return text.strip().split("\n", 1)[0].split(" SQLSTATE:")[0]

@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-TRIES = 5
+from qanat.spark.pipelines.spark_faults import TOO_SLOW
 
-_SAID_BY_SPARK = "Python worker failed to connect back"
+TRIES = 5
 
 _log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 def is_too_slow(fault: Exception) -> bool:
     """Whether the error is only that a Python process took longer to start than Spark waits."""
-    return _SAID_BY_SPARK in str(fault)
+    return TOO_SLOW in str(fault)
 
 
 def with_spark_retries(what: str, act: Callable[[], Result]) -> Result:

@@ -29,6 +29,7 @@ from qanat.spark.options.options import SourceOptions
 from qanat.spark.reads.batch_reader import RangePartition
 from qanat.spark.reads.data_loss import DataLossError, recreated, within, without_lost
 from qanat.spark.reads.offset_lookup import Lookups
+from qanat.spark.reads.pace import Pace
 from qanat.spark.reads.trigger_rows import cut_by_rows
 
 _log = logging.getLogger(__name__)
@@ -50,6 +51,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._triggered_at = time.monotonic()
         self._shown: Offsets | None = None
         """The offsets last committed for the group that shows the progress, or the query's start."""
+        target_s = options.target_batch_time_s
+        self._pace = Pace(target_s) if target_s is not None else None
 
     def __getstate__(self) -> dict[str, Any]:
         """The state that executors get, without the connection."""
@@ -99,7 +102,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not isinstance(limit, ReadAllAvailable):
             if self._is_too_little(lag(begin, end)):
                 return start
-            end = self._limit(begin, end)
+            end = self._limited(begin, end)
         self._triggered_at = time.monotonic()
         return to_json(end)
 
@@ -187,20 +190,32 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return False
         return time.monotonic() - self._triggered_at < self._options.max_trigger_delay_s
 
-    def _limit(self, begin: Offsets, end: Offsets) -> Offsets:
-        options = self._options
-        if options.max_offsets_per_trigger is not None:
-            end = cut_by_rows(begin, end, max(1, options.max_offsets_per_trigger))
-        if options.max_bytes_per_trigger is not None and not self._is_all_small(begin, end):
-            end = self._lookups.cut_by_bytes(begin, end, options.max_bytes_per_trigger)
+    def _limited(self, begin: Offsets, end: Offsets) -> Offsets:
+        """The end moved back to the limits, or to the share of them that takes about the target time."""
+        most_rows, most_bytes = self._options.max_offsets_per_trigger, self._options.max_bytes_per_trigger
+        if self._pace is None:
+            return self._within(begin, end, most_rows, most_bytes)
+        self._pace.begin(time.monotonic())
+        if most_bytes is not None:
+            most_bytes = self._pace.of(most_bytes)
+        elif most_rows is not None:
+            most_rows = self._pace.of(most_rows)
+        found = self._within(begin, end, most_rows, most_bytes)
+        self._pace.end(time.monotonic(), is_cut=found != end)
+        return found
+
+    def _within(self, begin: Offsets, end: Offsets, most_rows: int | None, most_bytes: int | None) -> Offsets:
+        if most_rows is not None:
+            end = cut_by_rows(begin, end, most_rows)
+        if most_bytes is not None and not self._is_all_small(begin, end, most_bytes):
+            end = self._lookups.cut_by_bytes(begin, end, most_bytes)
         return end
 
-    def _is_all_small(self, begin: Offsets, end: Offsets) -> bool:
+    def _is_all_small(self, begin: Offsets, end: Offsets, most_bytes: int) -> bool:
         """Whether the whole logs fit into a micro-batch, so that no bytes need to be counted."""
         places = [one.at for one in ranges(begin, end)]
         sizes = self._lookups.bytes_of(places)
-        most = self._options.max_bytes_per_trigger
-        return most is not None and len(sizes) == len(places) and sum(sizes.values()) <= most
+        return len(sizes) == len(places) and sum(sizes.values()) <= most_bytes
 
 
 @hide_tracebacks

@@ -86,7 +86,8 @@ class _Writing:
                 query = self._write_id or context.getLocalProperty(_QUERY_ID) or uuid4().hex
                 folder = self._folder(int(context.getLocalProperty(_BATCH_ID) or 0))
                 # The driver must be able to send files that a broker does not ingest.
-                local_brokers = LocalBrokers(sender.cluster) if host_identity() == self._driver else None
+                is_local = self._options.local_ingest and host_identity() == self._driver
+                local_brokers = LocalBrokers(sender.cluster) if is_local else None
                 local_files = LocalIngestFiles(local_brokers, folder if self._write_id else f"{query}-{folder}")
                 encoded = self._encoded(rows, sender, Encoder(self._target), local_files)
                 try:
@@ -100,7 +101,8 @@ class _Writing:
             if self._options.acks == ALL:
                 sender.init_idempotent()
             # Without acks, a broker cannot answer that it does not ingest a file.
-            local_brokers = LocalBrokers(sender.cluster) if self._options.acks else None
+            is_local = self._options.local_ingest and self._options.acks != 0
+            local_brokers = LocalBrokers(sender.cluster) if is_local else None
             local_files = LocalIngestFiles(local_brokers, f"task-{uuid4().hex}")
             try:
                 return Sent(sender.send_rows(rows, Encoder(self._target), local_files))
@@ -130,10 +132,18 @@ class _Writing:
         waiting = sorted((one for one in messages if isinstance(one, Waiting)), key=lambda one: one.task)
         staging = Staging(self._staging)
         batches = (batch for one in waiting for batch in staging.take(one.staged))
+        number = batch_id
         if waiting:
-            known_by = f"qanat-spark-{waiting[0].query}"
-            commit_once(self._options.access, self._options.transactional_id or known_by, known_by, batch_id, batches)
+            known_by = f"qanat-spark-{self._txn_name() or waiting[0].query}"
+            if self._options.txn_version is not None:
+                number = self._options.txn_version
+            commit_once(self._options.access, self._options.transactional_id or known_by, known_by, number, batches)
         staging.drop(self._folder(batch_id), [one.staged for one in waiting])
+
+    def _txn_name(self) -> str | None:
+        """The name under which a batch write is known again: a writer's numbers count for each topic of its own."""
+        name, topic = self._options.txn_app_id, self._options.topic
+        return name if name is None or topic is None else f"{name}-{topic}"
 
     def forget(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
         if self._options.delivery == "exactly-once":
@@ -185,6 +195,10 @@ def batch_writer(raw_options: Mapping[str, str], schema: StructType, overwrite: 
 def stream_writer(raw_options: Mapping[str, str], schema: StructType) -> StreamWriter:
     """A writer for `df.writeStream`."""
     options = sink_options(raw_options)
+    if options.txn_app_id is not None:
+        raise OptionError(
+            "txnAppId is for batch writes, such as those in foreachBatch: a stream numbers its own batches"
+        )
     checkpoint = next((value for key, value in raw_options.items() if key.lower() == "checkpointlocation"), None)
     if options.delivery == "exactly-once" and checkpoint is None and options.staging is None:
         raise OptionError(

@@ -6,14 +6,21 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 cdef bint COMPILED
 cdef int FIRST_VERSION, FLEXIBLE_FROM, LAST_VERSION, ZSTD_FROM, START_FROM, ERRORS_FROM, SMALLEST_BATCH
 cdef int LENGTH_AT, BYTES_BEFORE_LENGTH, MAGIC_AT, CRC_AT, ATTRIBUTES_AT, LAST_DELTA_AT, MAX_TIMESTAMP_AT, PRODUCER_ID_AT, COUNT_AT
+cdef int PRODUCER_EPOCH_AT, BASE_SEQUENCE_AT, CODECS, LAST_CODEC, ZSTD, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL
+
+@cython.final
+cdef class FastHeader:
+    cdef readonly int32_t record_count, last_offset_delta, base_sequence, producer_epoch
+    cdef readonly uint32_t crc
+    cdef readonly int64_t max_timestamp, producer_id
+    cdef readonly bint is_transactional
 
 @cython.final
 cdef class FastProduce:
-    cdef readonly int32_t version, correlation_id, acks, timeout_ms, index, record_count
-    cdef readonly uint32_t crc
-    cdef readonly int64_t max_timestamp
+    cdef readonly int32_t version, correlation_id, acks, timeout_ms, index
     cdef readonly Py_ssize_t start, end, client_id_end
-    cdef readonly bytes name
+    cdef readonly bytes name, transactional_id
+    cdef readonly FastHeader header
 
 @cython.locals(value=int)
 cdef int int16_at(const unsigned char* data, Py_ssize_t position) noexcept
@@ -27,6 +34,7 @@ cdef inline const unsigned char* native_bytes(view) noexcept:
     return <const unsigned char*> PyMemoryView_GET_BUFFER(view).buf
 
 cpdef FastProduce read_fast_produce(frame)
+cpdef FastHeader read_fast_header(batch)
 @cython.locals(version=int, length=int, position=Py_ssize_t, at=Py_ssize_t, request=FastProduce)
 cdef FastProduce _read(const unsigned char* data, Py_ssize_t size)
 @cython.locals(length=Py_ssize_t)
@@ -36,6 +44,6 @@ cdef FastProduce _flexible(const unsigned char* data, Py_ssize_t position, Py_ss
 @cython.locals(at=Py_ssize_t)
 cdef bint _is_plain_name(const unsigned char* data, Py_ssize_t position, Py_ssize_t length) noexcept
 @cython.locals(attributes=int)
-cdef bint _is_usual(const unsigned char* data, FastProduce request) noexcept
-@cython.locals(at=Py_ssize_t, count=int32_t)
-cdef void _look_at_batch(const unsigned char* data, FastProduce request, int attributes) noexcept
+cdef bint _is_usual(const unsigned char* data, FastProduce request) except -1
+@cython.locals(attributes=int, count=int32_t, header=FastHeader)
+cdef FastHeader _header(const unsigned char* data, Py_ssize_t at, Py_ssize_t end)

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, annotation_typing=False, initializedcheck=False
-"""The most common request, read natively: a Produce of one batch for one partition, outside transactions.
+"""The most common request, read natively: a Produce of one batch for one partition.
 
 A client that does not batch sends nothing else, and waits mostly for the interpreter. `read_fast_produce` reads a
 frame once and finds the batch. It decides nothing: a frame that is unusual, wrong or too new gives None and takes the
@@ -34,32 +34,72 @@ ATTRIBUTES_AT = 22
 LAST_DELTA_AT = 23
 MAX_TIMESTAMP_AT = 35
 PRODUCER_ID_AT = 43
+PRODUCER_EPOCH_AT = 51
+BASE_SEQUENCE_AT = 53
 COUNT_AT = 57
+CODECS = 0x07
+LAST_CODEC = 4
+ZSTD = 4
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
 
 
 def is_compiled() -> bool:
     return COMPILED
 
 
+class FastHeader:
+    """What an append needs to know of a batch whose header is sound; its checksum is not verified yet.
+
+    It is a batch that a client may write and a topic stores unchanged: compressed or not, with a producer id or
+    without, in a transaction or outside.
+    """
+
+    __slots__ = (
+        "base_sequence",
+        "crc",
+        "is_transactional",
+        "last_offset_delta",
+        "max_timestamp",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+    )
+
+    def __init__(self) -> None:
+        self.record_count = 0
+        self.last_offset_delta = 0
+        self.crc = 0
+        self.max_timestamp = 0
+        self.producer_id = 0
+        self.producer_epoch = 0
+        self.base_sequence = 0
+        self.is_transactional = False
+
+    @property
+    def last_sequence(self) -> int:
+        """As `BatchHeader.last_sequence`."""
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+
+
 class FastProduce:
     """The fields of such a request; the batch is `frame[start:end]`, the client id ends at `client_id_end`.
 
-    `record_count` is more than 0 where the batch is plain: its header is sound, the checksum not yet verified, and it
-    has no producer id. Then `crc` and `max_timestamp` are set as well.
+    `header` is None where the ordinary path must look at the batch.
     """
 
     __slots__ = (
         "acks",
         "client_id_end",
         "correlation_id",
-        "crc",
         "end",
+        "header",
         "index",
-        "max_timestamp",
         "name",
-        "record_count",
         "start",
         "timeout_ms",
+        "transactional_id",
         "version",
     )
 
@@ -72,10 +112,9 @@ class FastProduce:
         self.index = 0
         self.start = 0
         self.end = 0
-        self.record_count = 0
-        self.crc = 0
-        self.max_timestamp = 0
         self.name = b""
+        self.transactional_id: bytes | None = None
+        self.header: FastHeader | None = None
 
 
 def int16_at(data: Buffer, position: int) -> int:
@@ -103,6 +142,16 @@ def read_fast_produce(frame: Buffer) -> FastProduce | None:
     if COMPILED:
         return _read(native_bytes(view), len(view))  # type: ignore[name-defined]  # noqa: F821
     return _read(view, len(view))
+
+
+def read_fast_header(batch: Buffer) -> FastHeader | None:
+    """The header of a batch; None where only the ordinary path may say what is wrong with it, or unusual."""
+    view = batch if isinstance(batch, memoryview) else memoryview(batch)
+    if len(view) < SMALLEST_BATCH:
+        return None
+    if COMPILED:
+        return _header(native_bytes(view), 0, len(view))  # type: ignore[name-defined]  # noqa: F821
+    return _header(view, 0, len(view))
 
 
 def _read(data: Buffer, size: int) -> FastProduce | None:
@@ -133,7 +182,15 @@ def _read(data: Buffer, size: int) -> FastProduce | None:
 
 
 def _plain(data: Buffer, position: int, size: int, request: FastProduce) -> FastProduce | None:
-    if int16_at(data, position) != -1 or int32_at(data, position + 8) != 1:
+    length = int16_at(data, position)
+    if length >= 0:
+        if position + length + SMALLEST_BATCH > size or not _is_plain_name(data, position + 2, length):
+            return None
+        request.transactional_id = bytes(data[position + 2 : position + 2 + length])
+        position += length
+    elif length != -1:
+        return None
+    if int32_at(data, position + 8) != 1:
         return None
     request.acks = int16_at(data, position + 2)
     request.timeout_ms = int32_at(data, position + 4)
@@ -155,8 +212,16 @@ def _plain(data: Buffer, position: int, size: int, request: FastProduce) -> Fast
 
 
 def _flexible(data: Buffer, position: int, size: int, request: FastProduce) -> FastProduce | None:
-    # No tags, no transactional id; then acks, timeout, and a list of one topic.
-    if data[position] != 0 or data[position + 1] != 0 or data[position + 8] != 2:
+    # No tags, a short transactional id or none; then acks, timeout, and a list of one topic.
+    length = data[position + 1] - 1
+    if data[position] != 0 or length > 126:
+        return None
+    if length >= 0:
+        if position + length + SMALLEST_BATCH > size or not _is_plain_name(data, position + 2, length):
+            return None
+        request.transactional_id = bytes(data[position + 2 : position + 2 + length])
+        position += length
+    if data[position + 8] != 2:
         return None
     request.acks = int16_at(data, position + 2)
     request.timeout_ms = int32_at(data, position + 4)
@@ -196,30 +261,43 @@ def _is_plain_name(data: Buffer, position: int, length: int) -> bool:
 
 
 def _is_usual(data: Buffer, request: FastProduce) -> bool:
-    """Whether the batch is in no transaction, and its codec exists in this version."""
+    """Whether a client may send the batch in this version, and it is of the request's transaction or of none."""
     if request.end - request.start < SMALLEST_BATCH or not -1 <= request.acks <= 1 or request.index < 0:
         return False
     attributes = data[request.start + ATTRIBUTES_AT]
-    if (attributes & 0x30) != 0 or ((attributes & 0x07) == 4 and request.version < ZSTD_FROM):
+    if (attributes & CONTROL) != 0 or ((attributes & CODECS) == ZSTD and request.version < ZSTD_FROM):
         return False
-    _look_at_batch(data, request, attributes)
+    if ((attributes & TRANSACTIONAL) != 0) != (request.transactional_id is not None):
+        return False
+    request.header = _header(data, request.start, request.end)
     return True
 
 
-def _look_at_batch(data: Buffer, request: FastProduce, attributes: int) -> None:
-    """Note what the log needs to know of a plain batch, so that its header is parsed only once."""
-    at = request.start
-    if data[at + MAGIC_AT] != 2 or int32_at(data, at + LENGTH_AT) != request.end - at - BYTES_BEFORE_LENGTH:
-        return
-    # Unknown codecs, timestamps that only a log may set, idempotent producers.
-    if (attributes & 0x07) > 4 or (attributes & 0x08) != 0 or data[at + PRODUCER_ID_AT] < 0x80:
-        return
+def _header(data: Buffer, at: int, end: int) -> FastHeader | None:
+    """Note what the log needs to know of a batch, so that its header is parsed only once."""
+    if data[at + MAGIC_AT] != 2 or int32_at(data, at + LENGTH_AT) != end - at - BYTES_BEFORE_LENGTH:
+        return None
+    attributes = data[at + ATTRIBUTES_AT]
+    if (attributes & CODECS) > LAST_CODEC or (attributes & (LOG_APPEND_TIME | CONTROL)) != 0:
+        return None
     count = int32_at(data, at + COUNT_AT)
     if count < 1 or int32_at(data, at + LAST_DELTA_AT) != count - 1:
-        return
-    request.record_count = count
-    request.crc = uint32_at(data, at + CRC_AT)
-    request.max_timestamp = int64_at(data, at + MAX_TIMESTAMP_AT)
+        return None
+    header = FastHeader()
+    header.producer_id = int64_at(data, at + PRODUCER_ID_AT)
+    header.producer_epoch = int16_at(data, at + PRODUCER_EPOCH_AT)
+    header.base_sequence = int32_at(data, at + BASE_SEQUENCE_AT)
+    header.is_transactional = (attributes & TRANSACTIONAL) != 0
+    if header.producer_id >= 0:
+        if header.producer_epoch < 0 or header.base_sequence < 0:
+            return None
+    elif header.is_transactional:
+        return None
+    header.record_count = count
+    header.last_offset_delta = count - 1
+    header.crc = uint32_at(data, at + CRC_AT)
+    header.max_timestamp = int64_at(data, at + MAX_TIMESTAMP_AT)
+    return header
 
 
 _plain_head = Struct(">iiih").pack

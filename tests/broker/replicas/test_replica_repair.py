@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from tests.broker.fetcher_host import EPOCH, LEADER, ME, host, named, row
+from tests.broker.replicas.fetcher_host import EPOCH, LEADER, ME, host, named, row
 from tests.log.batches import batch
 from tests.log.directories import until
 

@@ -289,33 +289,18 @@ async def test_the_end_of_a_leadership_ends_the_wait() -> None:
         assert [found.error for found in fetch.found] == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
-async def test_a_parked_fetch_is_woken_once_and_not_at_all_when_it_is_not_parked_any_more() -> None:
-    async with partitions(2) as (first, second):
-        woken: list[str] = []
-        for name in ("woken", "given up"):
-            fetch = fetch_of(wanted(first), wanted(second))
-            fetch.try_now()
-            fetch.park(lambda name=name: woken.append(name))  # type: ignore[misc]
-        fetch.unpark()
-        fetch._wake()
-        for partition in (first, second, first):
-            partition.append_own(ONE)
-
-        assert woken == ["woken"]
-
-
 @pytest.mark.parametrize("is_hurried", [False, True])
 async def test_a_follower_waits_for_records_and_one_in_a_hurry_for_the_high_watermark(is_hurried: bool) -> None:
     async with partitions(1, is_sole=False) as (partition,):
         partition.append_own(ONE)
         fetch = follower_fetch(wanted(partition, 1)._replace(known_high_watermark=0 if is_hurried else None))
         fetch.try_now()
-        woken: list[int] = []
-        fetch.park(lambda: woken.append(partition.log.high_watermark))
+        due: list[bool] = []
+        fetch.wait_for_more(lambda: due.append(fetch.is_due()))
         assert partition.leader is not None
         partition.leader.note_fetch(OTHER, 1, 1, 1, 0)
         partition.advance()
-        assert woken == ([1] if is_hurried else [])
+        assert due == ([True] if is_hurried else [])
         partition.append_own(ONE)
 
-        assert woken == [1]
+        assert due[-1:] == [True]

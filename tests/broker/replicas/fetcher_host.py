@@ -14,7 +14,6 @@ from tests.log.batches import batch, log_settings
 from tests.log.directories import TOPIC_ID, opened, running, until
 
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.broker.replicas import replica_fetchers
 from qanat.broker.replicas.local_replicas import FollowerReplica
 from qanat.broker.replicas.replica_fetchers import ReplicaFetchers
 from qanat.broker.runtime.parked_tasks import ParkedTasks
@@ -123,15 +122,15 @@ class Host:
         await until(lambda: len(self.link.requests) > number)
         return self.link.requests[number]
 
-    def happened(self, name: str) -> list[tuple[Any, ...]]:
-        return [fields for kind, *fields in self.events if kind == name]  # type: ignore[misc]
+    def happened(self, name: str) -> list[list[Any]]:
+        return [fields for kind, *fields in self.events if kind == name]
 
 
 @asynccontextmanager
 async def host(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> AsyncIterator[Host]:
     async with running(opened(MemoryFiles())) as runtime:
         found = Host(runtime, settings=BrokerSettings(**settings))
-        monkeypatch.setattr(replica_fetchers.Link, "open", found.open)
+        monkeypatch.setattr("qanat.broker.replicas.replica_fetchers.Link.open", found.open)
         try:
             yield found
         finally:

@@ -22,7 +22,7 @@ from qanat.broker.replicas.partition import Partition
 from qanat.broker.runtime.parked_tasks import ParkedTasks
 from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.cluster import keys, values
-from qanat.cluster.store import Committed, Compare, Operation, Put, Refused
+from qanat.cluster.store import Committed, Compare, Operation, Put, Refused, Revision
 from qanat.model.errors import StoreUnavailableError
 from qanat.model.ids import TopicPartition
 from qanat.replication.leader import Leader
@@ -282,7 +282,8 @@ async def test_a_change_that_is_refused_delays_the_others_once(monkeypatch: pyte
     monkeypatch.setattr(isr_changes, "_AT_ONCE", 3)
     async with leading(partitions=7) as stage:
         stage.store.commits.clear()
-        stage.metadata.image.broker_epochs[THIRD] += 100  # The image is wrong: no commit with this member holds.
+        known = stage.metadata.image.broker_epochs
+        known[THIRD] = Revision(known[THIRD] + 100)  # The image is wrong: no commit with this member holds.
         first, *others = stage.partitions.values()
         stage.fetch(THIRD, partition=first)
         for partition in others:
