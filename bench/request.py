@@ -23,6 +23,7 @@ from typing import Any, cast
 
 from bench.workloads import UNFLUSHED
 from bench.workloads.settings import FLUSHED
+from qanat.api.interceptor import authorize
 from qanat.broker.replicas.partition import Partition
 from qanat.security.authentication import Principal
 from qanat.security.authorization import Operation, Resource
@@ -133,9 +134,10 @@ class OneConnection:
         """`arriving` are the bytes of one read; by default small produce requests."""
         limits = ConnectionLimits(max_request_bytes=10**8, max_unanswered=1000, max_inflight_bytes=10**9)
         dispatcher = Dispatcher(broker.node.broker)
-        if is_authorized:
-            dispatcher.authorize_by(ListenerSecurity(authorizer=AllowAll()))
         self._connection = KafkaConnection(dispatcher.handle, limits, lambda _: None, _refuse)
+        if is_authorized:
+            dispatcher.interceptor = authorize
+            self._connection.security = ListenerSecurity(authorizer=AllowAll())
         self.nowhere = Nowhere()
         self._connection.connection_made(cast(Any, self.nowhere))
         self._arriving = request() * TOGETHER if arriving is None else arriving

@@ -208,10 +208,11 @@ log.retention.check.interval.ms=300000
         ),
         ("log.dirs=a,b", "data.dir = 'a,b' (-X log.dirs=a,b): exactly one directory is needed"),
         (
-            "listeners=SASL_SSL://:9092",
+            "listeners=SASL_TLS://:9092",
             (
-                "listeners = 'SASL_SSL://:9092' (-X listeners=SASL_SSL://:9092): SASL_SSL is not served yet: "
-                "encryption comes later, until then use PLAINTEXT"
+                "listeners = 'SASL_TLS://:9092' (-X listeners=SASL_TLS://:9092): listener SASL_TLS is not known: a "
+                "name is one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, or has a protocol in "
+                "listener.security.protocol.map"
             ),
         ),
         ("nonsense", "-X nonsense: write it as -X name=value"),

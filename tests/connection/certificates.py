@@ -32,6 +32,7 @@ def certificates(folder: Path, host: str = "127.0.0.1") -> Certificates:
     made = Certificates(*(folder / f"{name}.pem" for name in ("authority", "server", "client", "chain", "key")))
     authority.cert_pem.write_to_path(made.authority)
     made.server.write_bytes(_key(server) + _chain(server))
+    made.server.chmod(0o600)
     made.client.write_bytes(_key(client) + _chain(client))
     made.client_chain.write_bytes(_chain(client))
     made.client_key.write_bytes(_key(client))

@@ -36,6 +36,7 @@ def made(tmp_path: Path) -> Certificates:
 async def asking_broker(tmp_path: Path) -> AsyncIterator[int]:
     """A broker of ours that wants to know who asks; its port."""
     (tmp_path / "credentials").write_text("alice:secret\n")
+    (tmp_path / "credentials").chmod(0o600)
     settings = {
         "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
         "sasl.plain.credentials.file": str(tmp_path / "credentials"),

@@ -68,6 +68,7 @@ def test_a_conversation_ends_with_a_principal() -> None:
 def test_credentials_are_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "credentials"
     path.write_text("# people\nalice:wonder:land\n\n  bob :ü\n")
+    path.chmod(0o600)
 
     assert read_credentials(str(path)) == PASSWORDS
     settings = SecuritySettings(sasl_plain_credentials_file=str(path))
@@ -85,9 +86,37 @@ def test_credentials_are_read_from_a_file(tmp_path: Path) -> None:
 def test_a_bad_line_is_named_and_not_shown(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "credentials"
     path.write_text(text)
+    path.chmod(0o600)
 
     with pytest.raises(InvalidSettingError, match=message):
         read_credentials(str(path))
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o644, 0o620, 0o666, 0o601])
+def test_a_file_that_others_have_access_to_is_refused(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "credentials"
+    path.write_text("alice:secret")
+    path.chmod(mode)
+
+    with pytest.raises(InvalidSettingError, match=rf"has mode {mode:o}, .*: chmod 600 ") as caught:
+        read_credentials(str(path))
+    assert "secret" not in str(caught.value)
+
+
+def test_a_changed_file_is_read_again_and_a_bad_one_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "credentials"
+    path.write_text("alice:old")
+    path.chmod(0o600)
+    plain = plain_authenticator(SecuritySettings(sasl_plain_credentials_file=str(path)))
+
+    path.write_text("alice:new")
+    plain.reload()
+    path.write_text("alice")
+    with pytest.raises(InvalidSettingError):
+        plain.reload()
+
+    assert plain.begin().step(b"\0alice\0new") == Accepted(Principal("alice"))
+    assert isinstance(plain.begin().step(b"\0alice\0old"), Refused)
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:

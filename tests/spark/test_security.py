@@ -55,6 +55,7 @@ def proxy(port: int, made: Certificates) -> Iterator[int]:
 def access(tmp_path: Path) -> Iterator[dict[str, str]]:
     """Options that reach a broker which is protected by both."""
     (tmp_path / "credentials").write_text(f"alice:{PASSWORD}\n")
+    (tmp_path / "credentials").chmod(0o600)
     made = certificates(tmp_path)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

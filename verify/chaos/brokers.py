@@ -50,7 +50,13 @@ class Broker:
 
     def _command_line(self, network: Network, folder: Path, settings: Sequence[str]) -> list[str]:
         address = network.address(self.machine)
-        all_settings = [*SETTINGS, f"inter.broker.port={_INTER_BROKER_PORT}", *settings]
+        # The networks are of this run alone: no other host reaches them.
+        all_settings = [
+            *SETTINGS,
+            "allow.unauthenticated.clients=true",
+            f"inter.broker.port={_INTER_BROKER_PORT}",
+            *settings,
+        ]
         return [
             *network.inside(self.machine),
             *(sys.executable, "-m", "qanat.app", "start", "--host", address, "--port", str(PORT)),

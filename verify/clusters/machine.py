@@ -27,6 +27,7 @@ from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.runtime.maintenance import Maintenance
 from qanat.log.settings import DirectorySettings
 from qanat.model.errors import QanatError
+from qanat.security.settings import SecuritySettings
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.testing.simulation.crash_image import CrashMode
 from qanat.testing.simulation.disk import SimDisk
@@ -147,6 +148,7 @@ class Machine:
             directory=DirectorySettings(),
             groups=GroupSettings(group_initial_rebalance_delay_ms=0, offsets_topic_num_partitions=_COORDINATORS),
             transactions=TransactionSettings(transaction_state_log_num_partitions=_COORDINATORS),
+            security=SecuritySettings(allow_unauthenticated_clients=True),  # The network is simulated.
             topic_defaults=self._topic_defaults,
         )
         node = Node(

@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     """An operation on a resource of a kind and name."""
 
 
+class CallerSecurity(Protocol):
+    """The authorizer of a listener, before the handlers (`servers.listener_security`)."""
+
+    def handle(self, served: Any, request: Any, context: Any) -> Any:
+        """Handle a request as far as its caller is allowed to make it."""
+
+
 class Caller(Protocol):
     """What a handler may know of a client, and do to it."""
 
@@ -31,8 +38,23 @@ class Caller(Protocol):
         """The client's address, without its port."""
 
     @property
-    def is_inter_broker(self) -> bool:
+    def security(self) -> CallerSecurity | None:
+        """What decides about its requests; None where every client of its listener may do everything."""
+
+    @property
+    def listener_name(self) -> str:
+        """The name of the listener that the request came over; empty where it is not Kafka's."""
+
+    @property
+    def listener_protocol(self) -> str:
+        """The security protocol of that listener."""
+
+    @property
+    def is_over_inter_broker(self) -> bool:
         """Whether the request came over the inter-broker listener."""
+
+    is_inter_broker: bool
+    """Whether a broker sent the request: it came over that listener, from a principal that may act as a broker."""
 
     @property
     def is_closed_by_broker(self) -> bool:

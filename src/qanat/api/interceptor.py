@@ -1,7 +1,7 @@
 """The interceptor: the one place in front of all handlers.
 
-Authorization stands there (`servers.listener_security`), and so do the planned faults of tests (`qanat.testing`). Every
-server of a broker passes its requests through the same interceptor.
+Authorization stands there (`authorize`), and so do the planned faults of tests (`qanat.testing`). Every server of a
+broker passes its requests through the same interceptor.
 """
 
 from __future__ import annotations
@@ -20,3 +20,9 @@ class Intercepted(Protocol):
     """What holds the interceptor of a broker; None where requests go straight to their handlers."""
 
     interceptor: Interceptor | None
+
+
+def authorize(served: ServedApi, request: Any, context: RequestContext) -> Any:
+    """The interceptor that does nothing but authorize: by the security of the listener that the caller came over."""
+    security = context.caller.security
+    return served.handle(request, context) if security is None else security.handle(served, request, context)

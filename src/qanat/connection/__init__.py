@@ -4,6 +4,7 @@
 - `deadline`      one time limit for many requests and retries
 - `security`      client settings of TLS and SASL, under Kafka's and librdkafka's names
 - `tls`           TLS contexts from PEM
+- `private_files` files with secrets, which others may not read
 - `sasl`          the client's side of PLAIN and SCRAM (pure)
 - `sasl_session`  SASL authentication of a link, and its renewal
 - `channel`       one socket: frames, correlation, back-pressure

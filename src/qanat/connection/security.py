@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from qanat.connection.sasl import MECHANISMS
 from qanat.model.errors import InvalidSettingError
+
+if TYPE_CHECKING:
+    import ssl
 
 MEANINGS: Mapping[str, str] = {
     "security.protocol": "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
@@ -75,6 +78,8 @@ class Tls:
     key_password: str | None = field(default=None, repr=False)
     checks_host: bool = True
     checks_certificate: bool = True
+    made: ssl.SSLContext | None = field(default=None, repr=False, compare=False)
+    """The context, where the caller makes it: it decides alone."""
 
 
 @dataclass(frozen=True, slots=True)

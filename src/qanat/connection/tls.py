@@ -23,32 +23,36 @@ class UntrustedError(QanatError):
 
 def context_of(tls: Tls) -> ssl.SSLContext:
     """The TLS context; raises `InvalidSettingError` naming the setting whose file or text cannot be used."""
+    if tls.made is not None:
+        return tls.made
     context = ssl.create_default_context()
     if tls.trusted is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        _trust(context, tls.trusted)
+        trust(context, tls.trusted)
     if tls.certificate is not None:
-        _show(context, tls.certificate, tls.key, tls.key_password)
+        show(context, tls.certificate, tls.key, tls.key_password)
     context.check_hostname = tls.checks_host and tls.checks_certificate
     if not tls.checks_certificate:
         context.verify_mode = ssl.CERT_NONE
     return context
 
 
-def _trust(context: ssl.SSLContext, trusted: Pem) -> None:
+def trust(context: ssl.SSLContext, trusted: Pem) -> None:
+    """Trust what these certificates sign."""
     try:
-        context.load_verify_locations(cadata=_content(trusted).decode("ascii", "replace"))
+        context.load_verify_locations(cadata=pem_content(trusted).decode("ascii", "replace"))
     except ssl.SSLError as fault:
         raise InvalidSettingError(f"{trusted.setting}: no certificate can be read from it ({fault.reason})") from None
 
 
-def _show(context: ssl.SSLContext, certificate: Pem, key: Pem | None, password: str | None) -> None:
+def show(context: ssl.SSLContext, certificate: Pem, key: Pem | None, password: str | None) -> None:
+    """Show this certificate to the other end."""
     # Python reads a key from a file only; this one is private and removed at once.
     with tempfile.TemporaryDirectory() as folder:
         chain, private = Path(folder, "chain.pem"), Path(folder, "key.pem")
-        chain.write_bytes(_content(certificate))
-        private.write_bytes(_content(key or certificate))
+        chain.write_bytes(pem_content(certificate))
+        private.write_bytes(pem_content(key or certificate))
         asked = False
 
         def give() -> str:
@@ -66,7 +70,8 @@ def _show(context: ssl.SSLContext, certificate: Pem, key: Pem | None, password: 
             raise InvalidSettingError(f"{setting}: the key cannot be used with the certificate: {reason}") from None
 
 
-def _content(pem: Pem) -> bytes:
+def pem_content(pem: Pem) -> bytes:
+    """The PEM text; raises `InvalidSettingError` where there is none."""
     if pem.location is None:
         content = (pem.text or "").encode()
     else:

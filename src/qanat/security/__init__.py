@@ -1,10 +1,12 @@
 """Authentication and authorization: principals, SASL mechanisms, the port for authorizers.
 
-- `settings`       security settings of a broker
+- `settings`       security settings of a broker; `tls_settings` those of TLS
 - `authentication` the port for SASL mechanisms: a dialogue of tokens, step by step
 - `sasl_exchange`  the SASL exchange of one connection
 - `plain`          the mechanism PLAIN
 - `scram`          the mechanisms SCRAM-SHA-256 and SCRAM-SHA-512
+- `certificates`   subjects of certificates as Java writes them, and when they expire
+- `principal_mapping`  from a subject to a principal's name, by rules
 - `authorization`  the port for authorizers, with Kafka's operations and resources
 - `acls`           rules, and the index that finds the one that decides; `acl_filters` finds rules
 

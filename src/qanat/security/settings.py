@@ -6,19 +6,31 @@ from typing import Literal
 
 from qanat.model.settings import Settings
 
-SecurityProtocol = Literal["PLAINTEXT", "SASL_PLAINTEXT"]
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 
 class SecuritySettings(Settings, frozen=True):
-    """Authentication and authorization of clients."""
+    """Authentication and authorization of clients and brokers."""
 
     listener_security_protocol: SecurityProtocol = "PLAINTEXT"
-    """Security protocol of the Kafka listener: `SASL_PLAINTEXT` requires authentication; nothing is encrypted."""
+    """Security protocol of the Kafka listener, where `listeners` does not name it: `PLAINTEXT`, `SSL` (TLS),
+    `SASL_PLAINTEXT` (authentication) or `SASL_SSL` (both)."""
+    allow_unauthenticated_clients: bool = False
+    """Whether a listener beyond loopback may serve clients that do not authenticate."""
     sasl_enabled_mechanisms: str = "PLAIN"
-    """Mechanisms that a `SASL_PLAINTEXT` listener offers, separated by commas: `PLAIN`, `SCRAM-SHA-256`,
+    """Mechanisms that `SASL_PLAINTEXT` and `SASL_SSL` listeners offer, separated by commas: `PLAIN`, `SCRAM-SHA-256`,
     `SCRAM-SHA-512`, or installed authenticators."""
     sasl_plain_credentials_file: str | None = None
-    """Names and passwords for the mechanism PLAIN: a file with one `name:password` a line."""
+    """Names and passwords for the mechanism PLAIN: a file with one `name:password` a line, readable by its owner only.
+    It is read again when it changes."""
+    security_inter_broker_protocol: SecurityProtocol | None = None
+    """Security protocol between brokers on `inter.broker.port`. Without it, that of the first Kafka listener that
+    requires authentication, else `PLAINTEXT`."""
+    inter_broker_credentials_file: str | None = None
+    """A file with one line `name:password`, readable by its owner only: by it brokers know each other on a SASL
+    listener between brokers. Every broker of the cluster has the same; its name is a super user."""
+    sasl_mechanism_inter_broker_protocol: str = "PLAIN"
+    """SASL mechanism by which a broker authenticates with others: `PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`."""
     authorizer_class_name: str = ""
     """Authorizer that decides what a principal may do: `StandardAuthorizer` decides by ACLs, and Kafka's
     `org.apache.kafka.metadata.authorizer.StandardAuthorizer` stands for it; others are installed. Empty allows

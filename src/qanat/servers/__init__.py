@@ -3,6 +3,7 @@
 - `kafka`    the Kafka protocol over TCP: connections, limits, dispatch, SASL, fast paths
 - `http`     HTTP/1.1: produce, consume, administer, observe
 - `metrics`  `GET /metrics` on an address of its own
+- `tls`      TLS of all of them: contexts, handshakes, certificates that change
 - `listener_security`  authentication and authorization of a listener, for all of them
 
 Rule 1: servers translate. What a request means stands in `qanat.api`, once for all servers.

@@ -2,6 +2,10 @@
 
 It exists where a listener requires authentication or an authorizer is configured. A listener without it serves every
 client everything.
+
+Rule: the inter-broker listener grants nothing by itself. With security, a caller acts as a broker there only if its
+      principal is a broker's or a super user's, or if the authorizer allows it CLUSTER_ACTION; any other caller is a
+      client there as on any listener.
 """
 
 from __future__ import annotations
@@ -18,26 +22,36 @@ from qanat.api.request_context import RequestContext
 from qanat.broker.broker import Broker
 from qanat.model.errors import MalformedMessageError
 from qanat.security.authentication import Authenticator
-from qanat.security.authorization import Authorizer
+from qanat.security.authorization import Authorizer, Operation
 from qanat.security.sasl_exchange import SaslExchange
 
 
 class ListenerSecurity:
-    """The security of one listener; `mechanisms` is None where clients need not authenticate."""
+    """The security of one listener; `mechanisms` is None where clients do not authenticate by SASL."""
 
     def __init__(
         self,
         mechanisms: Mapping[str, Authenticator] | None = None,
         authorizer: Authorizer | None = None,
         super_users: tuple[str, ...] = (),
+        brokers: tuple[str, ...] | None = None,
     ) -> None:
+        """`brokers` are the principals of brokers; None where every caller of the inter-broker listener is one."""
         self.mechanisms = mechanisms
         self.authorizer = authorizer
-        self._permissions = None if authorizer is None else PermissionTable(authorizer, super_users)
+        self._super_users = super_users if brokers is None else (*super_users, *brokers)
+        self._trusts_every_broker = brokers is None
+        self._permissions = None if authorizer is None else PermissionTable(authorizer, self._super_users)
 
     def begin_authentication(self) -> SaslExchange | None:
         """The authentication that a new connection starts with; None where it needs none."""
         return None if self.mechanisms is None else SaslExchange(self.mechanisms)
+
+    def note_principal(self, caller: Caller) -> None:
+        """Decide whether a caller acts as a broker: at its connection, and once it is authenticated."""
+        caller.is_inter_broker = caller.is_over_inter_broker and (
+            self._trusts_every_broker or str(caller.principal) in self._super_users
+        )
 
     def access(self, broker: Broker, caller: Caller, version: int) -> AccessCheck:
         """What a caller may do with a request of this version."""
@@ -49,7 +63,12 @@ class ListenerSecurity:
         rule = served.authorize
         if rule is None:
             raise MalformedMessageError(f"{served.api.name} is refused: it has no authorization rule")
-        access = self.access(context.broker, context.caller, context.version)
+        access, caller = self.access(context.broker, context.caller, context.version), context.caller
+        if caller.is_over_inter_broker:
+            # Decided for every request: the authorizer's rules change while the connection lasts.
+            caller.is_inter_broker = access.may_cluster(Operation.CLUSTER_ACTION)
+            if caller.is_inter_broker:
+                return served.handle(request, context)
         context.visibility = access.visibility
         recheck = recheck_when_changed(served.key, request, access)
         return handle_authorized(rule, lambda: served.handle(request, context), request, access, recheck)

@@ -90,7 +90,7 @@ def _metadata(request: metadata.MetadataRequest, error: int, context: RequestCon
     if not names:
         names = [(name, ZERO_UUID) for name in context.broker.metadata.image.topics]
     topics = [metadata.MetadataResponseTopic(error, name, topic_id) for name, topic_id in names]
-    response = metadata_response(context.broker, topics)
+    response = metadata_response(context.broker, context.caller, topics)
     response.error_code = error
     return response
 

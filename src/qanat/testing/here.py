@@ -74,9 +74,12 @@ class BrokerHere:
         if dispatcher.interceptor is not None:
             self.faults.next_handler = dispatcher.interceptor
         dispatcher.interceptor = self.faults.intercept
-        # A restart uses the same port.
+        # A restart uses the same ports.
         broker = replace(self._settings.broker, port=node.listener.port)
-        self._settings = replace(self._settings, broker=broker)
+        listeners = tuple(
+            one._replace(port=node.listener.ports.get(one.name, one.port)) for one in self._settings.listeners
+        )
+        self._settings = replace(self._settings, broker=broker, listeners=listeners)
         self._node = node
 
     async def _close(self) -> None:
@@ -181,7 +184,8 @@ class BrokerHere:
 
 def _node_settings(data_dir: str | os.PathLike[str] | None, settings: Mapping[str, object]) -> NodeSettings:
     kept = _IN_MEMORY if data_dir is None else {"data.dir": os.fspath(data_dir)}
-    wanted = {**_QUICK, **kept, **settings}
+    quick = {name: value for name, value in _QUICK.items() if name != "port" or "listeners" not in settings}
+    wanted = {**quick, **kept, **settings}
     flags = [flag(name, _spelled(value), f"settings[{name!r}]") for name, value in wanted.items()]
     return load(flags, None, {}).settings
 

@@ -28,6 +28,7 @@ def secured_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a broker that wants to know who asks."""
     credentials = tmp_path_factory.mktemp("secured_broker") / "credentials"
     credentials.write_text(f"alice:{SECRET}\n")
+    credentials.chmod(0o600)
     settings = {"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "sasl.plain.credentials.file": str(credentials)}
     with EmbeddedBroker(settings=settings) as broker:
         yield broker.bootstrap_servers

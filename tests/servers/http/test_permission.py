@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 from tests.servers.http.serving import Answer, ServedNode, node_settings, served
 
+from qanat.api.interceptor import authorize
 from qanat.broker.security.user_credentials import credential_of
 from qanat.cluster.credentials import decide_upsert
 from qanat.security.authentication import Principal
@@ -31,16 +32,15 @@ class OnlyOwnTopics:
 def authorized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedNode]:
     passwords: Path = tmp_path_factory.mktemp("passwords") / "passwords"
     passwords.write_text("alice:secret\nroot:secret\n")
+    passwords.chmod(0o600)
     settings = SecuritySettings(
         listener_security_protocol="SASL_PLAINTEXT", sasl_plain_credentials_file=str(passwords), super_users="User:root"
     )
     with served(replace(node_settings(), security=settings)) as node:
         assert node.node.http is not None
         gateway = node.node.http.context.gateway
-        assert gateway._security is not None
-        security = ListenerSecurity(gateway._security.mechanisms, OnlyOwnTopics(), ("User:root",))
-        gateway._security = security
-        node.node.listener.dispatcher.interceptor = security.handle
+        gateway.security = ListenerSecurity(authorizer=OnlyOwnTopics(), super_users=("User:root",))
+        node.node.listener.dispatcher.interceptor = authorize
         yield node
 
 

@@ -35,6 +35,7 @@ ANYTHING = DeleteAclsFilter(1, None, 1, None, None, 1, 1)
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     credentials: Path = tmp_path_factory.mktemp("acls") / "credentials"
     credentials.write_text("admin:secret\nalice:secret\nbob:secret\n")
+    credentials.chmod(0o600)
     settings = {
         "listener.security.protocol": "SASL_PLAINTEXT",
         "sasl.plain.credentials.file": str(credentials),

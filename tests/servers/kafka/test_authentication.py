@@ -30,6 +30,7 @@ RIGHT, WRONG = b"\0alice\0secret", b"\0alice\0guess"
 def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
     credentials = tmp_path / "credentials"
     credentials.write_text("alice:secret\n")
+    credentials.chmod(0o600)
     settings = {
         "listeners": "CLIENTS://127.0.0.1:0",
         "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT",

@@ -44,6 +44,7 @@ MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     credentials: Path = tmp_path_factory.mktemp("scram") / "credentials"
     credentials.write_text("admin:secret\nguest:secret\n")
+    credentials.chmod(0o600)
     settings = {
         "listener.security.protocol": "SASL_PLAINTEXT",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.servers.kafka.producer_here import TOPIC, ProducerHere, fetch_frame, one_batch, produce_frame
 
+from qanat.api.interceptor import authorize
 from qanat.log.admission import admit
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authentication import Principal
@@ -48,7 +49,8 @@ class Client(ProducerHere):
 
     def __init__(self, broker: BrokerHere, authorizer: Asked, super_users: tuple[str, ...] = ()) -> None:
         super().__init__(broker)
-        self.dispatcher.authorize_by(ListenerSecurity(authorizer=authorizer, super_users=super_users))
+        self.dispatcher.interceptor = authorize
+        self.connection.security = ListenerSecurity(authorizer=authorizer, super_users=super_users)
 
     async def produce(self) -> int:
         """The error of a produce."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qanat.api.allowed_operations import NOT_ASKED, ON_CLUSTER
+from qanat.api.endpoints import endpoint_of
 from qanat.api.request_context import RequestContext
 from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.messages.describe_cluster import (
@@ -53,9 +54,9 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
         cluster_id=broker.metadata.image.cluster_id,
         controller_id=broker.metadata.image.controller_id,
         brokers=[
-            DescribeClusterBroker(one.node_id, one.listeners[0].host, one.listeners[0].port, one.rack)
+            DescribeClusterBroker(one.node_id, listener.host, listener.port, one.rack)
             for one in broker.metadata.image.brokers.values()
-            if one.listeners
+            if (listener := endpoint_of(one, context.caller)) is not None
         ],
         cluster_authorized_operations=ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
     )

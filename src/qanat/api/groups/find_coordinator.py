@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Protocol
 
+from qanat.api.endpoints import endpoint_of
 from qanat.api.request_context import RequestContext
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authorization import Operation, ResourceKind
@@ -102,7 +103,8 @@ async def _coordinator(key: str, key_type: int, context: RequestContext) -> Coor
         return Coordinator(key, -1, "", -1, error, f"{topic} cannot be created now; try again")
     image = broker.metadata.image
     leader = image.brokers.get(image.state(image.topics[topic], number).leader)
-    if leader is None or not leader.listeners:
+    listener = None if leader is None else endpoint_of(leader, context.caller)
+    if leader is None or listener is None:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return Coordinator(key, -1, "", -1, code, f"partition {number} of {topic} has no leader now; try again")
-    return Coordinator(key, leader.node_id, leader.listeners[0].host, leader.listeners[0].port, 0, None)
+    return Coordinator(key, leader.node_id, listener.host, listener.port, 0, None)

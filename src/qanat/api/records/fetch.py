@@ -8,7 +8,7 @@ v15  a replica names itself in a tagged field    v16  node endpoints    v17  rep
 
 Batches are sent whole, from the one that holds the requested offset; the first one is sent even above the limits. A
 follower's fetch names the broker and its epoch; its offsets say what the follower has on disk. It is refused on
-any listener but the inter-broker one.
+any listener but the inter-broker one, unless an authorizer allows the caller CLUSTER_ACTION.
 """
 
 from __future__ import annotations
@@ -54,7 +54,12 @@ _FOLLOWERS_FROM = 11
 
 
 def authorize(request: FetchRequest, access: AccessCheck) -> Verdict:
-    """READ on each topic. There are no sessions: the rule would have to check a session's topics with every fetch."""
+    """READ on each topic; CLUSTER_ACTION on the cluster for a follower's fetch.
+
+    There are no sessions: the rule would have to check a session's topics with every fetch.
+    """
+    if _follower(request) >= 0:
+        return access.grant() if access.may_cluster(Operation.CLUSTER_ACTION) else access.deny(_refusal(request))
     if request.session_id == 0:
         request.session_epoch = FINAL_EPOCH
     request.topics, denied = access.split(
@@ -72,7 +77,8 @@ def _denied(topic: FetchTopic) -> FetchableTopicResponse:
 
 
 def handle(request: FetchRequest, context: RequestContext) -> object:
-    if _follower(request) >= 0 and not context.caller.is_inter_broker:
+    is_decided = context.visibility is not None  # By the rule above: an authorizer stands before the handler.
+    if _follower(request) >= 0 and not context.caller.is_inter_broker and not is_decided:
         return _refusal(request)
     if context.is_long:
         return _in_pieces(request, context)
@@ -330,10 +336,10 @@ def _response(
 class _Answer:
     """The response, built in one piece or in several."""
 
-    __slots__ = ("_broker", "_endpoints", "_is_full", "_session", "_topics")
+    __slots__ = ("_broker", "_caller", "_endpoints", "_is_full", "_session", "_topics")
 
     def __init__(self, context: RequestContext, session: FetchSession | None, *, is_full: bool) -> None:
-        self._broker = context.broker
+        self._broker, self._caller = context.broker, context.caller
         self._session = session
         self._is_full = is_full
         self._topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
@@ -359,7 +365,8 @@ class _Answer:
                 topic.partitions.append(part)
 
     def _add_leader_hint(self, key: PartitionKey, part: PartitionData) -> None:
-        if (other := current_leader(self._broker, key.topic, key.topic_id, key.partition)) is not None:
+        other = current_leader(self._broker, self._caller, key.topic, key.topic_id, key.partition)
+        if other is not None:
             part.current_leader = LeaderIdAndEpoch(other.node_id, other.epoch)
             self._endpoints[other.node_id] = NodeEndpoint(other.node_id, other.host, other.port, other.rack)
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from qanat.api.caller import Caller
+from qanat.api.endpoints import endpoint_of
 from qanat.broker.broker import Broker
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicId
@@ -17,7 +19,7 @@ NOT_LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_E
 
 
 class CurrentLeader(NamedTuple):
-    """A leader, its leader epoch, and its address for clients."""
+    """A leader, its leader epoch, and its address for the caller."""
 
     node_id: int
     epoch: int
@@ -26,7 +28,9 @@ class CurrentLeader(NamedTuple):
     rack: str | None
 
 
-def current_leader(broker: Broker, topic: str, topic_id: bytes, number: int) -> CurrentLeader | None:
+def current_leader(
+    broker: Broker, caller: Caller | None, topic: str, topic_id: bytes, number: int
+) -> CurrentLeader | None:
     """The leader of a partition, by topic name, or by id without one; None where none is known."""
     image = broker.metadata.image
     known = image.topics.get(topic) if topic else image.topics_by_id.get(TopicId.of(topic_id))
@@ -34,20 +38,20 @@ def current_leader(broker: Broker, topic: str, topic_id: bytes, number: int) -> 
         return None
     state = image.state(known, number)
     registration = image.brokers.get(state.leader)
-    if registration is None or not registration.listeners:
+    listener = None if registration is None else endpoint_of(registration, caller)
+    if registration is None or listener is None:
         return None
-    listener = registration.listeners[0]
     return CurrentLeader(state.leader, state.leader_epoch, listener.host, listener.port, registration.rack)
 
 
-def add_leader_hints(response: ProduceResponse, broker: Broker) -> None:
-    """Add the current leader to partitions that another broker leads."""
+def add_leader_hints(response: ProduceResponse, broker: Broker, caller: Caller | None = None) -> None:
+    """Add the current leader to partitions that another broker leads, as far as `caller` can reach it."""
     endpoints: dict[int, NodeEndpoint] = {}
     for topic in response.responses:
         for part in topic.partition_responses:
             if part.error_code not in NOT_LEADER_ERRORS:
                 continue
-            if (other := current_leader(broker, topic.name, topic.topic_id, part.index)) is not None:
+            if (other := current_leader(broker, caller, topic.name, topic.topic_id, part.index)) is not None:
                 part.current_leader = LeaderIdAndEpoch(other.node_id, other.epoch)
                 endpoints[other.node_id] = NodeEndpoint(other.node_id, other.host, other.port, other.rack)
     response.node_endpoints = list(endpoints.values())

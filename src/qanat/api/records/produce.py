@@ -211,7 +211,7 @@ class Produce:
 
     def _complete(self) -> ProduceResponse:
         if self._version >= _LEADERS_FROM:
-            add_leader_hints(self.response, self._broker)
+            add_leader_hints(self.response, self._broker, self._caller)
         return self.response
 
 

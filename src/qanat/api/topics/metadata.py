@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qanat.api.allowed_operations import ON_CLUSTER, ON_TOPICS
+from qanat.api.caller import Caller
+from qanat.api.endpoints import endpoint_of
 from qanat.api.request_context import RequestContext
 from qanat.api.topics.authorization import may_create
 from qanat.broker.broker import Broker
@@ -85,7 +87,7 @@ async def handle(request: MetadataRequest, context: RequestContext) -> MetadataR
     broker, asked = context.broker, request.topics or []
     if _is_all(request, context.version):
         topics = list(broker.metadata.image.topics.values())
-        return _answer(request, broker, [describe(broker, topic) async for topic in context.yielder.over(topics)])
+        return _answer(request, context, [describe(broker, topic) async for topic in context.yielder.over(topics)])
     if context.version < _IDS_FROM and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in asked):
         return _refused(asked)
     rejected: dict[str | None, ErrorCode] = {}
@@ -95,7 +97,7 @@ async def handle(request: MetadataRequest, context: RequestContext) -> MetadataR
     for topic in found:
         if topic.name in rejected:
             topic.error_code = rejected[topic.name]
-    return _answer(request, broker, found)
+    return _answer(request, context, found)
 
 
 def _refused(asked: list[MetadataRequestTopic]) -> MetadataResponse:
@@ -138,8 +140,8 @@ async def _requested(asked: list[MetadataRequestTopic], context: RequestContext)
     return list(found.values())
 
 
-def _answer(request: MetadataRequest, broker: Broker, topics: list[MetadataResponseTopic]) -> MetadataResponse:
-    answer = response(broker, topics)
+def _answer(request: MetadataRequest, context: RequestContext, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+    answer = response(context.broker, context.caller, topics)
     if request.include_cluster_authorized_operations:
         answer.cluster_authorized_operations = ON_CLUSTER
     if request.include_topic_authorized_operations:
@@ -203,17 +205,16 @@ def leader_and_offline(
     return (-1 if state.leader in offline or state.leader not in brokers else state.leader), offline
 
 
-def response(broker: Broker, topics: list[MetadataResponseTopic]) -> MetadataResponse:
-    """These topics, and all live brokers: this one at least, also while it registers again.
+def response(broker: Broker, caller: Caller, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+    """These topics, and all live brokers that have the caller's listener: this one at least, also while it registers
+    again.
 
     A client that gets no broker has none left to connect to, and some clients then wait for ever.
     """
     known = {broker.node_id: broker.membership.registration, **broker.metadata.image.brokers}
     brokers = [
-        MetadataResponseBroker(
-            registration.node_id, registration.listeners[0].host, registration.listeners[0].port, registration.rack
-        )
+        MetadataResponseBroker(registration.node_id, listener.host, listener.port, registration.rack)
         for registration in known.values()
-        if registration.listeners
+        if (listener := endpoint_of(registration, caller)) is not None
     ]
     return MetadataResponse(0, brokers, broker.metadata.image.cluster_id, broker.metadata.image.controller_id, topics)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from qanat.app.cluster.cluster_plan import ClusterPlan
+from qanat.app.cluster.local_security import asked_as_broker, with_secrets
 from qanat.app.cluster.pid_file import ClusterError
 from qanat.app.cluster.supervisor import Supervisor
 from qanat.app.terminal.progress import status_line
@@ -27,7 +28,7 @@ WHOLE_S = 120.0
 
 def serve_plan(plan: ClusterPlan, restart_after_s: float | None, etcd: EtcdMember | None = None) -> int:
     """Run the brokers of a plan until a signal stops them; returns the exit code. The caller holds the lock."""
-    return asyncio.run(_serve(plan, restart_after_s, etcd))
+    return asyncio.run(_serve(with_secrets(plan), restart_after_s, etcd))
 
 
 async def _serve(plan: ClusterPlan, restart_after_s: float | None, etcd: EtcdMember | None) -> int:
@@ -85,17 +86,17 @@ async def _watch_etcd(member: EtcdMember, restart_after_s: float | None) -> None
 
 async def _wait_for_all_brokers(plan: ClusterPlan) -> None:
     """Return once every broker sees all the others."""
-    addresses = [("127.0.0.1", broker.port) for broker in plan.brokers]
+    asked = [asked_as_broker(plan, broker) for broker in plan.brokers]
     deadline = asyncio.get_running_loop().time() + WHOLE_S
     while asyncio.get_running_loop().time() < deadline:
         known = []
-        for address in addresses:
+        for address, security in asked:
             try:
-                async with Cluster([address], "qanat-cluster-up") as cluster:
+                async with Cluster([address], "qanat-cluster-up", security=security) as cluster:
                     known.append(len((await cluster.metadata([], cluster.deadline())).brokers))
             except QanatError:
                 break
-        if known == [len(addresses)] * len(addresses):
+        if known == [len(asked)] * len(asked):
             return
         await asyncio.sleep(0.1)
     raise ClusterError(f"the brokers did not find each other in {WHOLE_S:g} s: see the logs in {plan.data_dir}")
@@ -108,4 +109,6 @@ def _banner(plan: ClusterPlan, supervisor: Supervisor) -> str:
         http = "" if broker.http_port is None else f"  http://127.0.0.1:{broker.http_port}"
         lines.append(f"  broker {broker.node_id}  kafka {broker.address}{http}  pid {pids[broker.node_id]}")
     bootstrap = ",".join(broker.address for broker in plan.brokers)
-    return "\n".join([*lines, "", f"  bootstrap  {bootstrap}", f"  data       {plan.data_dir}", ""])
+    users = [one.split("=", 1)[1] for one in plan.settings if one.startswith("sasl.plain.credentials.file=")]
+    users_line = [f"  users      {users[-1]}"] if users else []
+    return "\n".join([*lines, "", f"  bootstrap  {bootstrap}", f"  data       {plan.data_dir}", *users_line, ""])

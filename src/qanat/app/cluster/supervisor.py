@@ -144,10 +144,8 @@ class Supervisor:
 
 def _require_free_ports(plan: ClusterPlan) -> None:
     for broker in plan.brokers:
-        # The highest first: an impossible port is reported before one that is in use.
-        for port in (broker.inter_broker_port, broker.port, broker.http_port):
-            if port is not None:
-                require_free_port(f"broker {broker.node_id}", port, "--port or --http-port")
+        for port in plan.ports(broker):
+            require_free_port(f"broker {broker.node_id}", port, "--port or --http-port")
 
 
 def require_free_port(who: str, port: int, flags: str) -> None:

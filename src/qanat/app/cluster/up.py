@@ -51,6 +51,9 @@ def up(
         qanat cluster up --brokers 5 --data-dir /var/lib/qanat -X num.partitions=6
         qanat cluster up --store etcd --detach
 
+    With -X listener.security.protocol=SASL_PLAINTEXT clients need a password; without sasl.plain.credentials.file, one
+    for the user admin is drawn into the file credentials of the data directory.
+
     Try it: kill -9 one of the pids that `qanat cluster status` shows, and watch the others take over.
 
     Parameters

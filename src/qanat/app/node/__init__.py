@@ -2,6 +2,11 @@
 
 - `node`             the parts of a node, started in order and stopped in reverse
 - `compose`          the logs of one data directory with their runtime
+- `listeners`        the listeners of a node: TLS, authenticators and authorizer of each
+- `security`         mechanisms and authorizer, built-in ones and plugins
+- `broker_identity`  what this broker shows to other brokers, and how it knows them
+- `file_watch`       certificates and passwords that are read again when they change
+- `metadata_store`   the metadata store as settings say: SQLite, etcd or memory
 - `node_names`       names of nodes, and the numbers that the store gives them
 - `plugins`          parts of installed packages: storage engines, assignors, authenticators, authorizers
 - `etcd_connection`  from settings to an open metadata store in etcd

@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING
 
 from qanat.adapters.storage_engines import FileEngine
 from qanat.app.node.compose import Logs, open_log_directory
+from qanat.app.node.listeners import NodeListeners
 from qanat.app.node.metadata_store import open_store, refuse_orphans
 from qanat.app.node.node_names import number_of
+from qanat.app.settings.listener_plan import PlannedListener, plan_listeners
 from qanat.app.settings.node_settings import NodeSettings
 from qanat.broker.broker import Broker
 from qanat.cluster import keys, values
@@ -32,15 +34,12 @@ from qanat.log.directories.directory import LogDirectory
 from qanat.log.directories.storage_engine import StorageEngine
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.errors import AddressInUseError
-from qanat.security.settings import SecuritySettings
-from qanat.servers.http.settings import NOT_SERVED
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.servers.kafka.listener import KafkaListener
 from qanat.telemetry.events import log_event
 
 if TYPE_CHECKING:
     from qanat.servers.http.listener import HttpListener
-    from qanat.servers.listener_security import ListenerSecurity
     from qanat.servers.metrics.listener import MetricsListener
 
 _EVERYWHERE = ("", "0.0.0.0", "::")
@@ -80,6 +79,8 @@ class Node:
         self.directory: LogDirectory
         self.broker: Broker
         self.listener: KafkaListener
+        self.inter_broker: KafkaListener | None = None
+        self.listeners: NodeListeners
         self.metrics: MetricsListener | None = None
         self.http: HttpListener | None = None
 
@@ -95,16 +96,17 @@ class Node:
     @property
     def address(self) -> str:
         """The address that the node listens on."""
-        return f"{self.settings.broker.host_name}:{self.listener.port}"
+        return f"{self.listeners.plan.clients[0].host}:{self.listener.port}"
 
     @property
     def advertised_address(self) -> str:
         """The address that the node tells clients to connect to."""
-        listener = self._advertised()
+        listener = self._advertised(self.listeners.plan.clients[0], self.listener)
         return f"{listener.host}:{listener.port}"
 
     async def _open(self, opened: AsyncExitStack) -> None:
         settings = self.settings
+        listeners = plan_listeners(settings)
         store = self._store
         if store is None:
             store = await open_store(settings)
@@ -131,57 +133,65 @@ class Node:
             seed=self._seed,
         )
         self.broker.current_settings.security = settings.security
-        listener_security = _listener_security(settings.security, self.broker)
-        self.listener = KafkaListener(self.broker, self._on_fault, listener_security)
+        self.listeners = NodeListeners(listeners, settings.security, self.broker)
+        if self.listeners.identity is not None:
+            self.broker.peers.security = self.listeners.identity.security
+        endpoints = [self.listeners.endpoint(one) for one in self.listeners.plan.clients]
+        self.listener = KafkaListener(self.broker, self._on_fault, endpoints)
         await self.listener.bind()
         inter_broker = await self._open_inter_broker(opened)
         opened.push_async_callback(self.broker.close)
-        await self.broker.start(self.cluster_id, [self._advertised()], inter_broker)
-        if listener_security is not None:
-            from qanat.app.node.security import prepare
-
-            await prepare(listener_security, self.broker)
+        advertised = [self._advertised(one, self.listener) for one in self.listeners.plan.clients]
+        await self.broker.start(self.cluster_id, advertised, inter_broker)
+        await self.listeners.prepare()
         opened.push_async_callback(self.listener.close)
         await self.listener.serve()
         opened.push_async_callback(self.broker.controlled_shutdown.hand_over)
-        if settings.broker.metrics_port is not None:
-            await self._open_metrics(opened, settings.broker.metrics_port)
-        if settings.http.http_port != NOT_SERVED:
-            await self._open_http(opened, listener_security)
+        if self.listeners.plan.metrics is not None:
+            await self._open_metrics(opened, self.listeners.plan.metrics)
+        if self.listeners.plan.http is not None:
+            await self._open_http(opened, self.listeners.plan.http)
+        self.listeners.files.start()
+        opened.push_async_callback(self.listeners.files.close)
 
     async def _open_inter_broker(self, opened: AsyncExitStack) -> values.Listener | None:
         """Open the listener for other brokers before this broker registers: it answers as soon as they see it."""
-        broker = self.settings.broker
-        if broker.inter_broker_port is None:
+        planned = self.listeners.plan.inter_broker
+        if planned is None:
             return None
-        if broker.inter_broker_port == self.listener.port:
+        if planned.port in self.listener.ports.values():
             # The kernel lets both bind as long as neither listens, and would report nothing.
             raise AddressInUseError(
-                f"inter.broker.port {broker.inter_broker_port} is the port of clients: choose another inter.broker.port"
+                f"inter.broker.port {planned.port} is the port of clients: choose another inter.broker.port"
             )
-        listener = KafkaListener(self.broker, self._on_fault, inter_broker_port=broker.inter_broker_port)
+        self.inter_broker = listener = KafkaListener(self.broker, self._on_fault, [self.listeners.endpoint(planned)])
         await listener.bind()
         opened.push_async_callback(listener.close)
         await listener.serve()
-        host = broker.advertised_host_name or reachable_host(broker.host_name)
-        return values.Listener(name="INTERNAL", host=host, port=listener.port)
+        return self._advertised(planned, listener)
 
-    async def _open_metrics(self, opened: AsyncExitStack, port: int) -> None:
+    async def _open_metrics(self, opened: AsyncExitStack, planned: PlannedListener) -> None:
         # Imported late: most nodes of tests and demonstrations serve no metrics.
         from qanat.servers.metrics.listener import MetricsListener
 
-        self.metrics = MetricsListener(self.broker, self.listener, self.settings.broker.metrics_host_name, port)
+        tls = self.listeners.tls(planned)
+        self.metrics = MetricsListener(self.broker, self.listener, planned.host, planned.port, tls)
+        self.metrics.metrics.certificates = self.listeners.certificates
         await self.metrics.start()
         opened.push_async_callback(self.metrics.close)
 
-    async def _open_http(self, opened: AsyncExitStack, listener_security: ListenerSecurity | None) -> None:
+    async def _open_http(self, opened: AsyncExitStack, planned: PlannedListener) -> None:
         # Imported in a worker: the event loop answers Kafka clients meanwhile.
         await asyncio.to_thread(import_module, "qanat.servers.http.listener")
         from qanat.servers.http.listener import HttpListener
         from qanat.servers.metrics.text import MetricsText
 
         metrics = MetricsText(self.broker, self.listener)
-        http = HttpListener(self.broker, self.listener.dispatcher, self.settings.http, metrics, listener_security)
+        metrics.certificates = self.listeners.certificates
+        tls = self.listeners.tls(planned)
+        security = self.listeners.security(planned, tls)
+        await self.listeners.prepare()
+        http = HttpListener(self.broker, self.listener.dispatcher, self.settings.http, metrics, security, tls)
         try:
             await http.start()
         except AddressInUseError as fault:
@@ -194,13 +204,12 @@ class Node:
             self.metrics.metrics.http = http.context.counters
         opened.push_async_callback(http.close)
 
-    def _advertised(self) -> values.Listener:
-        broker = self.settings.broker
+    def _advertised(self, planned: PlannedListener, listener: KafkaListener) -> values.Listener:
         return values.Listener(
-            name=self.settings.security.listener_security_protocol,
-            security_protocol=self.settings.security.listener_security_protocol,
-            host=broker.advertised_host_name or reachable_host(broker.host_name),
-            port=broker.advertised_port or self.listener.port,
+            name=planned.name,
+            security_protocol=planned.protocol,
+            host=planned.advertised_host or reachable_host(planned.host),
+            port=planned.advertised_port or listener.ports[planned.name],
         )
 
 
@@ -220,15 +229,6 @@ def assignors(names: list[str]) -> dict[str, Assignor] | None:
     from qanat.app.node.plugins import partition_assignors
 
     return partition_assignors(names)
-
-
-def _listener_security(settings: SecuritySettings, broker: Broker) -> ListenerSecurity | None:
-    """Authenticators and authorizer of the listener; None where every client may do everything."""
-    if settings.listener_security_protocol == "PLAINTEXT" and not settings.authorizer_class_name:
-        return None
-    from qanat.app.node.security import listener_security
-
-    return listener_security(settings, broker)
 
 
 def reachable_host(bound: str) -> str:

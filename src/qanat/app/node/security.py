@@ -1,9 +1,11 @@
-"""The security of a node's listeners: mechanisms and authorizer, built-in ones and plugins.
+"""Mechanisms and authorizer of a node's listeners: built-in ones and plugins.
 
 SCRAM and the built-in authorizer work on the metadata image of the broker; all others are made from settings alone.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from qanat.app.node.plugins import authenticator, authorizer
 from qanat.broker.broker import Broker
@@ -20,36 +22,19 @@ STANDARD_AUTHORIZERS = ("StandardAuthorizer", "org.apache.kafka.metadata.authori
 """Names of the built-in authorizer: its own, and that of Kafka's class."""
 
 
-def listener_security(settings: SecuritySettings, broker: Broker) -> ListenerSecurity:
-    """Authenticators and authorizer of a listener."""
-    is_open = settings.listener_security_protocol == "PLAINTEXT"
-    return ListenerSecurity(
-        None if is_open else authenticators_of(settings, broker),
-        authorizer_of(settings, broker) if settings.authorizer_class_name else None,
-        settings.super_principals,
-    )
-
-
-async def prepare(security: ListenerSecurity, broker: Broker) -> None:
-    """Write what mechanisms need in the metadata store, and read the rules, before the first client comes."""
-    if broker.acl_authorizer is not None:
-        broker.acl_authorizer.refresh()
-    if any(name in HASHES for name in security.mechanisms or ()):
-        await create_scram_secret(broker.metadata)
-
-
 def authenticators_of(settings: SecuritySettings, broker: Broker) -> dict[str, Authenticator]:
     """The mechanisms that a listener offers, in the order of the setting."""
     if not settings.mechanisms:
-        raise InvalidSettingError("a SASL_PLAINTEXT listener needs at least one of sasl.enabled.mechanisms")
-    found: dict[str, Authenticator] = {}
-    for name in settings.mechanisms:
-        if name in HASHES:
-            found[name] = scram_mechanism(name, broker.metadata.image)
-        else:
-            made = authenticator(name, settings, HASHES)
-            found[made.mechanism] = made
-    return found
+        raise InvalidSettingError("a SASL listener needs at least one of sasl.enabled.mechanisms")
+    made = [authenticator_of(name, settings, broker) for name in settings.mechanisms]
+    return {one.mechanism: one for one in made}
+
+
+def authenticator_of(name: str, settings: SecuritySettings, broker: Broker) -> Authenticator:
+    """The mechanism of that name, with the users of the listener."""
+    if name in HASHES:
+        return scram_mechanism(name, broker.metadata.image)
+    return authenticator(name, settings, HASHES)
 
 
 def authorizer_of(settings: SecuritySettings, broker: Broker) -> Authorizer:
@@ -60,3 +45,11 @@ def authorizer_of(settings: SecuritySettings, broker: Broker) -> Authorizer:
         is_open = settings.allow_everyone_if_no_acl_found
         broker.acl_authorizer = AclAuthorizer(broker.metadata.image, is_open=is_open)
     return broker.acl_authorizer
+
+
+async def prepare(securities: Iterable[ListenerSecurity], broker: Broker) -> None:
+    """Write what mechanisms need in the metadata store, and read the rules, before the first client comes."""
+    if broker.acl_authorizer is not None:
+        broker.acl_authorizer.refresh()
+    if any(name in HASHES for security in securities for name in security.mechanisms or ()):
+        await create_scram_secret(broker.metadata)

@@ -72,7 +72,11 @@ FILE = (
     *_none(_THREADS, "num.recovery.threads.per.data.dir", "num.replica.fetchers"),
     *_none("the operating system sizes them", "socket.send.buffer.bytes", "socket.receive.buffer.bytes"),
     *_none(_STORE, "process.roles", "controller.quorum.voters", "controller.quorum.bootstrap.servers"),
-    *_none(_STORE, "controller.listener.names", "inter.broker.listener.name", "zookeeper.connect"),
+    *_none(_STORE, "controller.listener.names", "zookeeper.connect"),
+    *_none(
+        "PEM files have none; ssl.key.password is that of a key", "ssl.keystore.password", "ssl.truststore.password"
+    ),
+    *_none("ssl.enabled.protocols decides it", "ssl.protocol"),
     *_none(_MIN_ISR, "transaction.state.log.min.isr", "share.coordinator.state.topic.min.isr"),
 )
 """Keys of files, `-X` and, in capitals and with our prefix, the environment."""

@@ -15,6 +15,7 @@ from qanat.log.settings import DirectorySettings
 from qanat.model.errors import InvalidSettingError
 from qanat.model.settings import Settings
 from qanat.security.settings import SecuritySettings
+from qanat.security.tls_settings import TlsSettings
 from qanat.servers.http.settings import HttpSettings
 from qanat.transactions.settings import TransactionSettings
 
@@ -24,6 +25,7 @@ STRUCTS: tuple[type[Settings], ...] = (
     MetadataSettings,
     BrokerSettings,
     SecuritySettings,
+    TlsSettings,
     HttpSettings,
     DirectorySettings,
     GroupSettings,

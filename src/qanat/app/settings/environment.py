@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from qanat.app.settings.aliases import BY_VARIABLE
+from qanat.app.settings.listener_names import PER_LISTENER
 from qanat.app.settings.source_value import SourceValue
 from qanat.model.errors import InvalidSettingError
 from qanat.model.spelling import did_you_mean
@@ -41,6 +42,20 @@ def variable_of(name: str) -> str:
     return PREFIX + name.upper().replace(".", "_").replace("-", "_")
 
 
+def _of_listener(variable: str) -> str | None:
+    """The setting of one listener: its name may have underscores of its own, so the longest setting decides.
+
+    >>> _of_listener("QANAT_LISTENER_NAME_MY_CLIENTS_SSL_KEYSTORE_LOCATION")
+    'listener.name.my_clients.ssl.keystore.location'
+    """
+    rest = variable.removeprefix(variable_of("listener.name."))
+    for setting in sorted(PER_LISTENER, key=len, reverse=True):
+        ending = variable_of(setting).removeprefix(PREFIX)
+        if rest != variable and rest.endswith(f"_{ending}") and len(rest) > len(ending) + 1:
+            return f"listener.name.{rest[: -len(ending) - 1].lower()}.{setting}"
+    return None
+
+
 def read_environment(environment: Mapping[str, str], names: Collection[str]) -> list[SourceValue]:
     """The settings of the environment, plain variables first: variables with our prefix come later and win."""
     plain = [
@@ -53,8 +68,8 @@ def read_environment(environment: Mapping[str, str], names: Collection[str]) -> 
     for variable in sorted(environment):
         if not variable.startswith(PREFIX) or variable.startswith(CLIENT_PREFIX) or variable in OTHERS:
             continue
-        if variable not in by_variable:
+        if (name := by_variable.get(variable) or _of_listener(variable)) is None:
             hint = did_you_mean(variable, [*by_variable, *OTHERS], "docs/operating/settings.md lists all of them")
             raise InvalidSettingError(f"unknown environment variable {variable}{hint}")
-        ours.append(SourceValue(by_variable[variable], environment[variable], f"environment variable {variable}"))
+        ours.append(SourceValue(name, environment[variable], f"environment variable {variable}"))
     return [*plain, *ours]

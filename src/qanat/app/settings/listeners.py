@@ -1,8 +1,7 @@
-"""Kafka's syntax for addresses: `PLAINTEXT://host:port`.
+"""Kafka's syntax for addresses: `PLAINTEXT://host:port`, several separated by commas.
 
-A node has one listener, without encryption for now; it may require authentication (`SASL_PLAINTEXT`). Its name is its
-security protocol, or is mapped to one. A `CONTROLLER` listener beside it is ignored: files made for Kafka have one, and
-Qanat has no separate controller.
+A listener has a name, which is its security protocol or is mapped to one in `listener.security.protocol.map`. A
+`CONTROLLER` listener is ignored: files made for Kafka have one, and Qanat has no separate controller.
 """
 
 from __future__ import annotations
@@ -12,15 +11,17 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 EVERYWHERE = "0.0.0.0"
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+RESERVED = ("HTTP", "METRICS")
+"""Names of the servers that are not Kafka's: `listener.name.http.ssl.keystore.location`."""
 _LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9A-Fa-f:.]+\]|[^:/\[\]]*):(?P<port>\d{1,5})")
-_SERVED = ("PLAINTEXT", "SASL_PLAINTEXT")
-_ENCRYPTED = ("SSL", "SASL_SSL")
 _IGNORED = "CONTROLLER"
 
 
 class ListenerAddress(NamedTuple):
-    """Where to listen, and the security protocol that clients must speak."""
+    """A listener's name, its address, and the security protocol that clients must speak."""
 
+    name: str
     host: str
     port: int
     protocol: str
@@ -37,31 +38,36 @@ def parse_protocols(text: str) -> dict[str, str]:
     return protocols
 
 
-def parse_listener(text: str, protocols: Mapping[str, str] | None = None) -> ListenerAddress:
-    """The one listener; raises `ValueError` with the reason."""
-    found = [one for item in text.split(",") if (one := _parsed(item.strip(), protocols or {})) is not None]
-    if len(found) != 1:
-        raise ValueError(
-            "there must be exactly one PLAINTEXT or SASL_PLAINTEXT listener, such as PLAINTEXT://127.0.0.1:9092"
-        )
-    return found[0]
+def parse_listeners(text: str, protocols: Mapping[str, str] | None = None) -> list[ListenerAddress]:
+    """The listeners, at least one; raises `ValueError` with the reason. Without `protocols`, any name is one."""
+    found = [one for item in text.split(",") if (one := _parsed(item.strip(), protocols)) is not None]
+    if not found:
+        raise ValueError("there must be at least one listener, such as PLAINTEXT://127.0.0.1:9092")
+    for place, one in enumerate(found):
+        for other in found[:place]:
+            if one.name == other.name:
+                raise ValueError(
+                    f"there are two listeners {one.name}: give one a name of its own, and its protocol in "
+                    "listener.security.protocol.map"
+                )
+    return found
 
 
-def _parsed(item: str, protocols: Mapping[str, str]) -> ListenerAddress | None:
+def _parsed(item: str, protocols: Mapping[str, str] | None) -> ListenerAddress | None:
     match = _LISTENER.fullmatch(item)
     if match is None:
         raise ValueError(f"{item!r} is not a listener: write it as PLAINTEXT://127.0.0.1:9092")
     name, port = match["name"].upper(), int(match["port"])
     if name == _IGNORED:
         return None
-    protocol = protocols.get(name, name)
-    if protocol in _ENCRYPTED:
-        raise ValueError(f"{protocol} is not served yet: encryption comes later, until then use PLAINTEXT")
-    if protocol not in _SERVED:
+    if name in RESERVED:
+        raise ValueError(f"no listener can be called {name}: the name is taken")
+    protocol = name if protocols is None else protocols.get(name, name)
+    if protocols is not None and protocol not in PROTOCOLS:
         raise ValueError(
-            f"listener {name} is not known: only {' and '.join(_SERVED)} are served for now, "
-            "or give it a protocol in listener.security.protocol.map"
+            f"listener {name} is not known: a name is one of {', '.join(PROTOCOLS)}, or has a protocol in "
+            "listener.security.protocol.map"
         )
     if port > 65535:
         raise ValueError(f"port {port} does not exist: the highest is 65535")
-    return ListenerAddress(match["host"].strip("[]"), port, protocol)
+    return ListenerAddress(name, match["host"].strip("[]"), port, protocol)

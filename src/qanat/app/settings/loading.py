@@ -10,12 +10,13 @@ from msgspec import Struct
 from qanat.app.settings.aliases import BY_KEY, BY_VARIABLE, Alias
 from qanat.app.settings.catalogue import SETTINGS
 from qanat.app.settings.environment import CONFIG, read_environment
-from qanat.app.settings.listeners import EVERYWHERE, parse_listener, parse_protocols
+from qanat.app.settings.listener_sources import LISTENER_PREFIX, ListenerSources, listener_setting, setting_of
 from qanat.app.settings.metadata_settings import MetadataSettings, check_etcd_settings
 from qanat.app.settings.node_settings import NodeSettings
 from qanat.app.settings.own_settings import OwnSettings
+from qanat.app.settings.secret_values import resolved
 from qanat.app.settings.settings_file import read_file
-from qanat.app.settings.source_value import SourceValue
+from qanat.app.settings.source_value import HIDDEN, SourceValue, is_secret
 from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.broker.settings.topic_settings import TopicSetting
 from qanat.groups.settings import GroupSettings
@@ -24,16 +25,12 @@ from qanat.model.errors import InvalidSettingError
 from qanat.model.settings import Settings
 from qanat.model.spelling import did_you_mean
 from qanat.security.settings import SecuritySettings
+from qanat.security.tls_settings import TlsSettings
 from qanat.servers.http.settings import HttpSettings
 from qanat.transactions.settings import TransactionSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-_LISTENERS = {
-    "listeners": ("host.name", "port", EVERYWHERE),
-    "advertised.listeners": ("advertised.host.name", "advertised.port", "localhost"),
-}
 
 
 class Loaded(Struct, frozen=True):
@@ -49,17 +46,18 @@ def load(flags: Sequence[SourceValue], file: Path | None, environment: Mapping[s
         from pathlib import Path
 
         file = Path(environment[CONFIG])
-    sources = (
+    given = (
         read_file(file, environment) if file is not None else [],
         read_environment(environment, [*SETTINGS, *BY_KEY]),
         flags,
     )
+    sources = [[resolved(value, environment) if "${" in value.text else value for value in source] for source in given]
     notices: list[str] = []
     values: dict[str, SourceValue] = {}
-    protocols = _protocols(sources)
+    listeners = ListenerSources(sources)
     for source in sources:
-        values |= _resolved(source, protocols, notices)
-    settings = _compose(_checked(values, notices))
+        listeners.merge(values, _resolved(source, listeners, notices))
+    settings = _compose(_checked(values, notices), listeners, notices)
     notices += _without_etcd(settings.metadata, values)
     return Loaded(settings, tuple(notices))
 
@@ -74,29 +72,20 @@ def assignment(text: str) -> SourceValue:
     name, separator, value = text.partition("=")
     if not separator or not name:
         raise InvalidSettingError(f"-X {text}: write it as -X name=value")
-    return SourceValue(name.strip(), value.strip(), f"-X {text}")
+    origin = f"-X {name.strip()}={HIDDEN}" if is_secret(name.strip()) else f"-X {text}"
+    return SourceValue(name.strip(), value.strip(), origin)
 
 
-def _protocols(sources: Iterable[Iterable[SourceValue]]) -> Mapping[str, str]:
-    """`listener.security.protocol.map` of the last source that has it; it holds for listeners of every source."""
-    maps = [value for source in sources for value in source if value.name == "listener.security.protocol.map"]
-    try:
-        return parse_protocols(maps[-1].text) if maps else {}
-    except ValueError as fault:
-        raise maps[-1].wrong(str(fault)) from None
-
-
-def _resolved(
-    source: Iterable[SourceValue], protocols: Mapping[str, str], notices: list[str]
-) -> dict[str, SourceValue]:
+def _resolved(source: Iterable[SourceValue], listeners: ListenerSources, notices: list[str]) -> dict[str, SourceValue]:
     """The settings of one source by their own names; raises where the source has a setting twice."""
     found: dict[str, SourceValue] = {}
     for value in source:
-        for resolved in _split_listener(_real(value, notices), protocols):
-            earlier = found.get(resolved.name)
+        real = _real(value, notices)
+        for part in () if real is None else listeners.split(real):
+            earlier = found.get(part.name)
             if earlier is not None and _is_twice(earlier, value):
-                raise InvalidSettingError(f"{resolved.name} is given twice: {earlier.origin} and {value.origin}")
-            found[resolved.name] = resolved
+                raise InvalidSettingError(f"{part.name} is given twice: {earlier.origin} and {value.origin}")
+            found[part.name] = part
     return found
 
 
@@ -105,25 +94,11 @@ def _is_twice(earlier: SourceValue, later: SourceValue) -> bool:
     return " line " in later.origin or (earlier.origin.startswith("-") and later.origin.startswith("-"))
 
 
-def _split_listener(value: SourceValue | None, protocols: Mapping[str, str]) -> tuple[SourceValue, ...]:
-    """`listeners` and `advertised.listeners` as host, port and protocol, so that a later source may change each."""
-    if value is None:
-        return ()
-    if value.name not in _LISTENERS:
-        return (value,)
-    host_name, port_name, any_host = _LISTENERS[value.name]
-    try:
-        host, port, protocol = parse_listener(value.text, protocols)
-    except ValueError as fault:
-        raise value.wrong(str(fault)) from None
-    parts = (SourceValue(host_name, host or any_host, value.origin), SourceValue(port_name, str(port), value.origin))
-    is_bound = value.name == "listeners"
-    return (*parts, SourceValue("listener.security.protocol", protocol, value.origin)) if is_bound else parts
-
-
 def _real(value: SourceValue, notices: list[str]) -> SourceValue | None:
     if value.name in SETTINGS:
         return value
+    if value.name.startswith(LISTENER_PREFIX):
+        return listener_setting(value)
     alias = BY_VARIABLE.get(value.name) or BY_KEY.get(value.name)
     if alias is None:
         hint = did_you_mean(value.name, [*SETTINGS, *BY_KEY], "docs/operating/settings.md lists all of them")
@@ -147,7 +122,7 @@ def _converted(value: SourceValue, alias: Alias) -> str:
 def _checked(values: Mapping[str, SourceValue], notices: list[str]) -> dict[str, SourceValue]:
     checked = {}
     for name, one in values.items():
-        known = SETTINGS[name]
+        known = SETTINGS[setting_of(name)]
         try:
             checked[name] = SourceValue(name, known.check(one.text), one.origin)
         except ValueError as fault:
@@ -157,7 +132,7 @@ def _checked(values: Mapping[str, SourceValue], notices: list[str]) -> dict[str,
     return checked
 
 
-def _compose(values: Mapping[str, SourceValue]) -> NodeSettings:
+def _compose(values: Mapping[str, SourceValue], listeners: ListenerSources, notices: list[str]) -> NodeSettings:
     own = OwnSettings.parse(_of(OwnSettings, values))
     data_dir = values.get("data.dir")
     if data_dir is not None and ("," in own.data_dir or not own.data_dir):
@@ -167,6 +142,7 @@ def _compose(values: Mapping[str, SourceValue]) -> NodeSettings:
         for name, known in SETTINGS.items()
         if isinstance(known.owner, TopicSetting) and name in values
     }
+    several = listeners.compose(values, notices)
     return NodeSettings(
         data_dir=own.data_dir,
         node_id=_node_id(own, values.get("node.id")),
@@ -177,6 +153,12 @@ def _compose(values: Mapping[str, SourceValue]) -> NodeSettings:
         groups=GroupSettings.parse(_of(GroupSettings, values)),
         transactions=TransactionSettings.parse(_of(TransactionSettings, values)),
         security=SecuritySettings.parse(_of(SecuritySettings, values)),
+        tls=TlsSettings.parse(_of(TlsSettings, values)),
+        listeners=several.bound,
+        listener_name=several.name,
+        advertised_listeners=several.advertised,
+        inter_broker_listener_name=several.inter_broker,
+        listener_overrides=several.overrides,
         http=HttpSettings.parse(_of(HttpSettings, values)),
         topic_defaults=topic_defaults,
     )

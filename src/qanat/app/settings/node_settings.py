@@ -6,11 +6,13 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
+from qanat.app.settings.listeners import ListenerAddress
 from qanat.app.settings.metadata_settings import MetadataSettings
 from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.groups.settings import GroupSettings
 from qanat.log.settings import DirectorySettings
 from qanat.security.settings import SecuritySettings
+from qanat.security.tls_settings import TlsSettings
 from qanat.servers.http.settings import NOT_SERVED, HttpSettings
 from qanat.transactions.settings import TransactionSettings
 
@@ -28,6 +30,16 @@ class NodeSettings(Struct, frozen=True):
     groups: GroupSettings = field(default_factory=GroupSettings)
     transactions: TransactionSettings = field(default_factory=TransactionSettings)
     security: SecuritySettings = field(default_factory=SecuritySettings)
+    tls: TlsSettings = field(default_factory=TlsSettings)
+    listeners: tuple[ListenerAddress, ...] = ()
+    """Kafka's listeners, where there are several: one alone is in `broker` and `security`."""
+    listener_name: str | None = None
+    """The name of a listener that is alone, where it is not its protocol."""
+    advertised_listeners: tuple[ListenerAddress, ...] = ()
+    """Their addresses for clients, by their names; they are alone as above."""
+    inter_broker_listener_name: str | None = None
+    listener_overrides: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """`listener.name.<name>.*`, by the name of the listener."""
     http: HttpSettings = field(default_factory=lambda: HttpSettings(http_port=NOT_SERVED))
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
     """Topic settings that hold where a topic has none of its own."""

@@ -15,9 +15,11 @@ class OwnSettings(Settings, frozen=True):
     storage_engine: str = "file"
     """Storage engine of the logs: `file` (also called `mmap`), or `memory`, which loses everything when it stops."""
     listeners: str | None = None
-    """Address to listen on in Kafka's syntax, `PLAINTEXT://host:port` or `SASL_PLAINTEXT://host:port`; instead of
+    """Addresses to listen on in Kafka's syntax: `PLAINTEXT://127.0.0.1:9092,SASL_SSL://0.0.0.0:9093`; instead of
     `host.name`, `port` and `listener.security.protocol`."""
     advertised_listeners: str | None = None
-    """Address that clients connect to, in the same syntax; instead of `advertised.host.name` and `advertised.port`."""
+    """Addresses that clients connect to, in the same syntax; instead of `advertised.host.name`, `advertised.port`."""
     listener_security_protocol_map: str | None = None
     """Security protocol of a listener that has a name of its own, in Kafka's syntax: `CLIENTS:SASL_PLAINTEXT`."""
+    inter_broker_listener_name: str | None = None
+    """The one of `listeners` that brokers use among themselves; instead of `inter.broker.port`."""

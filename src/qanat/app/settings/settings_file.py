@@ -3,7 +3,8 @@
     num.partitions: 3            num:                     num.partitions=3
                                    partitions: 3
 
-`${NAME:default}` is the value of an environment variable, or the default where it is not set.
+`${NAME:default}` is the value of an environment variable, or the default where it is not set; `${file:…}`, `${env:…}`
+and `${command:…}` are references (`secret_values`).
 The YAML parser is loaded only when there is a YAML file.
 """
 
@@ -13,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from qanat.app.settings.secret_values import KINDS
 from qanat.app.settings.source_value import SourceValue
 from qanat.model.errors import InvalidSettingError
 
@@ -103,6 +105,8 @@ def _typed(node: ScalarNode) -> str:
 
 def _filled_in(value: SourceValue, environment: Mapping[str, str]) -> SourceValue:
     def replacement(match: re.Match[str]) -> str:
+        if match["name"] in KINDS and match["default"] is not None:
+            return match[0]  # A reference, which is read later.
         text = environment.get(match["name"], match["default"])
         if text is None:
             raise value.wrong(f"there is no environment variable {match['name']}, and no default after a colon")

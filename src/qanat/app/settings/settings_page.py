@@ -17,6 +17,7 @@ from qanat.log.settings import NEVER_MS, DirectorySettings
 from qanat.model.setting_meanings import meanings
 from qanat.model.settings import Settings
 from qanat.security.settings import SecuritySettings
+from qanat.security.tls_settings import TlsSettings
 from qanat.servers.http.settings import HttpSettings
 from qanat.transactions.settings import TransactionSettings
 
@@ -52,6 +53,7 @@ _SECTIONS: tuple[tuple[str, str, type[Settings]], ...] = (
     ("The metadata store", "Where the cluster keeps its topics, settings and brokers.", MetadataSettings),
     ("The broker", "Its listener and its limits.", BrokerSettings),
     ("Security", "Authentication and authorization.", SecuritySettings),
+    ("TLS", "Certificates and keys; `listener.name.<name>.` before a setting gives it to one listener.", TlsSettings),
     ("HTTP", "The HTTP server: its address and its limits.", HttpSettings),
     ("The data directory", "Settings that hold for all logs of the node.", DirectorySettings),
     ("Consumer groups", "Limits of the group coordinator.", GroupSettings),

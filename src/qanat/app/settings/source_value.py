@@ -6,6 +6,9 @@ from msgspec import Struct
 
 from qanat.model.errors import InvalidSettingError
 
+HIDDEN = "[hidden]"
+_SECRETS = ("ssl.key.password", "ssl.keystore.key", "ssl.keystore.password", "ssl.truststore.password")
+
 
 class SourceValue(Struct, frozen=True):
     """A name, its value as text, and its place: `qanat.yml line 3`, `environment variable DATA_DIR`."""
@@ -14,6 +17,23 @@ class SourceValue(Struct, frozen=True):
     text: str
     origin: str
 
+    def __repr__(self) -> str:
+        return f"SourceValue({self.name!r}, {self.shown!r}, {self.origin!r})"
+
+    @property
+    def shown(self) -> str:
+        """The value, unless it is a secret."""
+        return HIDDEN if is_secret(self.name) else self.text
+
     def wrong(self, reason: str) -> InvalidSettingError:
         """The error for a value that its setting cannot have."""
-        return InvalidSettingError(f"{self.name} = {self.text!r} ({self.origin}): {reason}")
+        return InvalidSettingError(f"{self.name} = {self.shown!r} ({self.origin}): {reason}")
+
+
+def is_secret(name: str) -> bool:
+    """Whether a setting, of the node or of one listener, is never shown.
+
+    >>> is_secret("listener.name.http.ssl.key.password")
+    True
+    """
+    return name.endswith(_SECRETS)

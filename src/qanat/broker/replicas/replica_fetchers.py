@@ -212,8 +212,8 @@ class _ReplicaFetcher:
                 await link.close()
 
     async def _open(self) -> Link:
-        host, port = self._host.peers.address_of(self._node_id)
-        return await Link.open(host, port, f"qanat-broker-{self._host.node_id}", Deadline.after(_CALL_S))
+        name = f"qanat-broker-{self._host.node_id}"
+        return await self._host.peers.open(self._node_id, name, Deadline.after(_CALL_S))
 
     async def _fetch(self, link: Link) -> None:
         """One request and its response."""

@@ -1,14 +1,17 @@
 """Peers: requests to the other brokers of the cluster, over connections that stay open.
 
-There is one connection per broker, to its inter-broker listener, opened on first use and again when it breaks. A caller
-that gets `UnreachableError` or `OutOfTimeError` does not know whether the request arrived.
+There is one connection per broker, to its inter-broker listener, opened on first use and again when it breaks; its
+security is what that listener's registration says. A caller that gets `UnreachableError` or `OutOfTimeError` does not
+know whether the request arrived.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from qanat.cluster import values
 from qanat.cluster.image import MetadataImage
 from qanat.connection.faults import OutOfTimeError, UnreachableError
 from qanat.wire.kafka.registry import ApiKey
@@ -16,6 +19,7 @@ from qanat.wire.kafka.registry import ApiKey
 if TYPE_CHECKING:
     from qanat.connection.deadline import Deadline
     from qanat.connection.link import Link
+    from qanat.connection.security import Security
 
 
 class Peers:
@@ -26,14 +30,35 @@ class Peers:
         self._image = image
         self._links: dict[int, Link] = {}
         self._opening: dict[int, asyncio.Lock] = {}
+        self.security: Callable[[str], Security] | None = None
+        """What we show to a broker, by the security protocol of its listener; None where we have nothing to show."""
 
     def address_of(self, node_id: int) -> tuple[str, int]:
         """Where another broker listens for brokers; raises `UnreachableError` where that is not known."""
+        listener = self._listener_of(node_id)
+        return listener.host, listener.port
+
+    def _listener_of(self, node_id: int) -> values.Listener:
         registration = self._image.brokers.get(node_id)
         listener = None if registration is None else registration.inter_broker
         if listener is None:
             raise UnreachableError(f"broker {node_id} is not registered")
-        return listener.host, listener.port
+        return listener
+
+    async def open(self, node_id: int, client_id: str, deadline: Deadline) -> Link:
+        """A new connection to a broker, which the caller closes."""
+        # With all of TLS and SASL: a single broker starts faster without.
+        from qanat.connection.link import Link
+        from qanat.connection.security import UNPROTECTED
+
+        listener = self._listener_of(node_id)
+        security = UNPROTECTED if self.security is None else self.security(listener.security_protocol)
+        if security.protocol != listener.security_protocol:
+            raise UnreachableError(
+                f"broker {node_id} asks for {listener.security_protocol}, and this broker has no credentials or "
+                "certificates for it: inter.broker.credentials.file, ssl.truststore.location"
+            )
+        return await Link.open(listener.host, listener.port, client_id, deadline, security)
 
     async def call(
         self, node_id: int, api_key: ApiKey, request: Any, timeout_s: float, *, at_most: int | None = None
@@ -52,8 +77,6 @@ class Peers:
             raise
 
     async def _link(self, node_id: int, deadline: Deadline) -> Link:
-        from qanat.connection.link import Link  # With all of TLS and SASL: a single broker starts faster without.
-
         host, port = self.address_of(node_id)
         async with self._opening.setdefault(node_id, asyncio.Lock()):
             link = self._links.get(node_id)
@@ -61,8 +84,7 @@ class Peers:
                 await link.close()
                 link = None
             if link is None:
-                name = f"qanat-broker-{self._node_id}"
-                link = self._links[node_id] = await Link.open(host, port, name, deadline)
+                link = self._links[node_id] = await self.open(node_id, f"qanat-broker-{self._node_id}", deadline)
             return link
 
     async def close(self) -> None:

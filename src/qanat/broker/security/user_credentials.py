@@ -11,7 +11,7 @@ from qanat.cluster.store import Absent, Compare, Operation, Put
 from qanat.security.scram import Scram, ScramVerifier
 
 _NONCE_BYTES = 24
-_SECRET_BYTES = 32
+SECRET_BYTES = 32
 _ATTEMPTS = 3
 
 
@@ -36,14 +36,22 @@ class CredentialStore(Protocol):
 
 def scram_mechanism(mechanism: str, image: CredentialImage) -> Scram:
     """SCRAM with the users of the cluster; a change of a password holds for the next login."""
+    return Scram(
+        mechanism, lambda user: stored_verifier(mechanism, user, image), lambda: image.scram_secret, draw_nonce
+    )
 
-    def find(user: str) -> ScramVerifier | None:
-        found = image.credentials.get((user, mechanism))
-        if found is None:
-            return None
-        return ScramVerifier(found.salt, found.stored_key, found.server_key, found.iterations)
 
-    return Scram(mechanism, find, lambda: image.scram_secret, lambda: secrets.token_urlsafe(_NONCE_BYTES))
+def stored_verifier(mechanism: str, user: str, image: CredentialImage) -> ScramVerifier | None:
+    """The verifier of a user of the cluster; None where there is none."""
+    found = image.credentials.get((user, mechanism))
+    if found is None:
+        return None
+    return ScramVerifier(found.salt, found.stored_key, found.server_key, found.iterations)
+
+
+def draw_nonce() -> str:
+    """The broker's part of an exchange, which no client can guess."""
+    return secrets.token_urlsafe(_NONCE_BYTES)
 
 
 async def create_scram_secret(store: CredentialStore) -> None:
@@ -51,7 +59,7 @@ async def create_scram_secret(store: CredentialStore) -> None:
     for _ in range(_ATTEMPTS):
         if store.image.scram_secret:
             return
-        secret = values.ScramSecret(secret=secrets.token_bytes(_SECRET_BYTES))
+        secret = values.ScramSecret(secret=secrets.token_bytes(SECRET_BYTES))
         await store.commit([Absent(keys.SCRAM_SECRET)], [Put(keys.SCRAM_SECRET, values.encode(secret))])
     raise values.UnreadableValueError(
         f"{keys.SCRAM_SECRET} of the metadata store cannot be read: delete that key, and start the broker again"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -30,6 +30,9 @@ class BrokerSettings(Settings, frozen=True):
     """Host name that clients connect to, where it is not the one bound to."""
     advertised_port: Port | None = None
     """Port that clients connect to, where it is not the one bound to."""
+    bootstrap_port: Port | None = None
+    """A second port of the Kafka listener, shared by all brokers of this host that have it: one address for the first
+    connection of clients, while any of them runs. With several `listeners`, `listener.name.<name>.bootstrap.port`."""
     inter_broker_port: Port | None = None
     """Port of the listener for other brokers of the cluster; 0 takes a free one, without it there are no others."""
     broker_rack: str | None = None
@@ -94,6 +97,9 @@ class BrokerSettings(Settings, frozen=True):
     """Address that the metrics are served on; loopback by default."""
     metrics_port: Port | None = None
     """Port of `GET /metrics` for Prometheus; 0 takes a free one, and without it nothing is served."""
+    metrics_security_protocol: Literal["PLAINTEXT", "SSL"] = "PLAINTEXT"
+    """How the metrics are protected: `SSL` is HTTPS, with `listener.name.metrics.ssl.client.auth=required` for certain
+    clients only."""
     metrics_per_partition: bool = False
     """Whether sizes and offsets of logs are reported for every partition, and not only for every topic."""
 

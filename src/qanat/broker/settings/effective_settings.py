@@ -149,7 +149,8 @@ def _identity(current: CurrentSettings) -> Iterator[SettingEntry]:
     registration, node_id = current.image.brokers[current.node_id], str(current.node_id)
     listeners = ",".join(f"{one.name}://{one.host}:{one.port}" for one in registration.listeners)
     name = registration.listeners[0].name if registration.listeners else "PLAINTEXT"
-    bound = f"{name}://{current.broker.host_name}:{current.broker.port}"
+    has_one = len(registration.listeners) == 1
+    bound = f"{name}://{current.broker.host_name}:{current.broker.port}" if has_one else listeners
     string, number = SettingKind.STRING, SettingKind.INT
     yield _broker_entry("advertised.listeners", listeners, None, string, "Addresses that clients connect to.")
     yield _broker_entry("broker.id", node_id, None, number, "This broker's number in the cluster.")

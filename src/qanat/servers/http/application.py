@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from qanat.model.errors import QanatError
-from qanat.servers.http.caller import HttpCaller
+from qanat.servers.http.caller import HttpCaller, caller_of
 from qanat.servers.http.denials import with_denial
 from qanat.servers.http.exchange import (
     Exchange,
@@ -65,7 +65,7 @@ class Application:
                 receive = left
             operation, places = self._routes.find(scope["method"], scope["path"])
             name = operation.name
-            caller = HttpCaller(scope["client"])
+            caller = caller_of(scope, self._context.gateway.security)
             if self._context.authentication.is_required and not operation.is_public:
                 caller.principal = await self._context.authentication.principal_of(_authorization(scope))
             exchange = Exchange(self._context, caller, scope, receive, send)

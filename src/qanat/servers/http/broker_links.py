@@ -46,8 +46,6 @@ class BrokerLinks:
         return answer
 
     async def _take(self, node_id: int, deadline: Deadline) -> Link:
-        from qanat.connection.link import Link  # Imports TLS and SASL: a single broker starts faster without.
-
         host, port = self._broker.peers.address_of(node_id)
         idle = self._idle.setdefault(node_id, [])
         while idle:
@@ -55,7 +53,7 @@ class BrokerLinks:
             if link.is_open and link.address == f"{host}:{port}":
                 return link
             link.abort()
-        return await Link.open(host, port, CLIENT_ID, deadline)
+        return await self._broker.peers.open(node_id, CLIENT_ID, deadline)
 
     def _put_back(self, node_id: int, link: Link) -> None:
         idle = self._idle.setdefault(node_id, [])

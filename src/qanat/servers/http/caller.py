@@ -1,6 +1,7 @@
 """The caller of an HTTP request: its address and its principal (`authentication` finds it).
 
-Handlers see a caller in place of a Kafka connection.
+Where HTTP requires authentication by SASL, `Authorization: Basic` says who the caller is; without, its certificate
+does. Handlers see a caller in place of a Kafka connection.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from qanat.security.authentication import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from qanat.api.caller import Denial
+    from qanat.servers.http.exchange import Scope
+    from qanat.servers.listener_security import ListenerSecurity
 
 CLIENT_ID = "qanat-http"
 """The client id of HTTP, here and at other brokers; group members with it have HTTP's session timeout."""
+PRINCIPAL = "principal"
+"""The principal of a connection's certificate, in the state of its requests; none where it is anonymous."""
 
 
 class HttpCaller:
@@ -26,19 +31,31 @@ class HttpCaller:
         "host",
         "is_closed_by_broker",
         "is_inter_broker",
+        "is_over_inter_broker",
         "last_denial",
+        "listener_name",
+        "listener_protocol",
         "peer",
         "principal",
         "refused_batches",
+        "security",
     )
 
-    def __init__(self, address: tuple[str, int] | None, principal: Principal = ANONYMOUS) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int] | None,
+        principal: Principal = ANONYMOUS,
+        security: ListenerSecurity | None = None,
+    ) -> None:
+        """`security` is HTTP's where an authorizer decides."""
         self.host = address[0] if address else ""
         self.peer = f"{address[0]}:{address[1]}" if address else ""
         self.principal = principal
+        self.security = security
         self.refused_batches = RefusedBatches()
         self.last_denial: Denial | None = None
-        self.is_inter_broker = False
+        self.listener_name = self.listener_protocol = ""
+        self.is_inter_broker = self.is_over_inter_broker = False
         self.is_closed_by_broker = True
         """The end of a request is not the client's doing: it releases nothing that the client holds."""
 
@@ -47,3 +64,8 @@ class HttpCaller:
 
     def cancel_on_disconnect(self, waiting: asyncio.Future[Any]) -> None:
         """Do nothing: the request awaits it, and is cancelled itself."""
+
+
+def caller_of(scope: Scope, security: ListenerSecurity | None) -> HttpCaller:
+    """The caller of a request, by its certificate where it has one."""
+    return HttpCaller(scope["client"], scope["state"].get(PRINCIPAL, ANONYMOUS), security)

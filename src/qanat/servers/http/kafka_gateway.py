@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from qanat.api.api_table import SERVED, Handler, ServedApi
-from qanat.api.interceptor import Intercepted
+from qanat.api.interceptor import Intercepted, authorize
 from qanat.api.records.append import may_append
 from qanat.api.request_context import RequestContext
 from qanat.broker.runtime.detached_work import abandon
@@ -73,7 +73,8 @@ class KafkaGateway:
     ) -> None:
         self.broker = broker
         self._intercepted = intercepted
-        self._security = security
+        self.security = None if security is None or security.authorizer is None else security
+        """The security that decides about requests; None where every client may do everything."""
         self.timeout_s = timeout_s
         self.links = BrokerLinks(broker)
         self.own_caller = HttpCaller(None)
@@ -98,18 +99,18 @@ class KafkaGateway:
     def may_append_here(self, caller: HttpCaller, topic: str) -> bool:
         """Whether a caller's batch may be appended without a Produce request: nothing but an authorizer stands before
         the handler, and it allows that."""
-        interceptor, security = self._intercepted.interceptor, self._security
-        if interceptor is None:
-            return True
-        if security is None or security.authorizer is None or interceptor != security.handle:
+        interceptor, security = self._intercepted.interceptor, self.security
+        if interceptor is not None and interceptor is not authorize:
             return False
+        if security is None:
+            return True
         return may_append(security.access(self.broker, caller, _version(SERVED[ApiKey.PRODUCE])), topic)
 
     def require_write(self, caller: HttpCaller, topics: Iterable[str]) -> None:
         """Raise where a caller may not write to a topic; for writes under the broker's own name."""
-        if self._security is None or self._security.authorizer is None:
+        if self.security is None:
             return
-        access = self._security.access(self.broker, caller, _version(SERVED[ApiKey.PRODUCE]))
+        access = self.security.access(self.broker, caller, _version(SERVED[ApiKey.PRODUCE]))
         for topic in topics:
             if not may_append(access, topic):
                 raise problem_of(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"topic {topic}")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from qanat.model.errors import AddressInUseError
+from qanat.security.authentication import ANONYMOUS, Principal
 from qanat.servers.http.application import Application
+from qanat.servers.http.caller import PRINCIPAL
 from qanat.servers.http.context import HttpContext
 from qanat.servers.http.operation_table import OPERATIONS
 from qanat.servers.http.operations import Routes
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from qanat.broker.broker import Broker
     from qanat.servers.listener_security import ListenerSecurity
     from qanat.servers.metrics.text import MetricsText
+    from qanat.servers.tls.handshake import TlsHandshakes
+    from qanat.servers.tls.listener_tls import ListenerTls
 
 _GRACE_S = 2.0
 """How long open requests may take when the listener closes."""
@@ -36,6 +41,7 @@ class HttpListener:
         settings: HttpSettings,
         metrics: MetricsText,
         security: ListenerSecurity | None = None,
+        tls: ListenerTls | None = None,
     ) -> None:
         self._settings = settings
         self.context = HttpContext(broker, intercepted, settings, metrics, security)
@@ -53,6 +59,8 @@ class HttpListener:
             ws_max_size=settings.http_request_max_bytes,
             ws_per_message_deflate=False,
         )
+        self._tls = tls
+        self._handshakes: TlsHandshakes | None = None
         self._server: asyncio.Server | None = None
         self._ticking: asyncio.TimerHandle | None = None
 
@@ -63,7 +71,8 @@ class HttpListener:
 
     @property
     def address(self) -> str:
-        return f"http://{self._settings.http_host_name}:{self.port}"
+        scheme = "http" if self._tls is None else "https"
+        return f"{scheme}://{self._settings.http_host_name}:{self.port}"
 
     async def start(self) -> None:
         """Start to answer; raises `AddressInUseError` where the address is taken."""
@@ -72,7 +81,7 @@ class HttpListener:
         port = USUAL_PORT if self._settings.http_port is None else self._settings.http_port
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(self._protocol, host, port, backlog=1024)
+            self._server = await loop.create_server(self._factory(), host, port, backlog=1024)
         except OSError as error:
             raise AddressInUseError(
                 f"cannot serve HTTP on {host}:{port}: {error.strerror or error}; "
@@ -81,8 +90,18 @@ class HttpListener:
         self.context.start()
         self._tick()
 
-    def _protocol(self) -> HttpProtocol:
-        return HttpProtocol(self._config, self._state, {}, self._settings)
+    def _factory(self) -> Callable[[], asyncio.BaseProtocol]:
+        if self._tls is None:
+            return self._protocol
+        from qanat.servers.tls.handshake import TlsHandshakes
+
+        self._handshakes = TlsHandshakes(self._tls, self._protocol)
+        return self._handshakes
+
+    def _protocol(self, principal: Principal = ANONYMOUS) -> HttpProtocol:
+        """A connection of a client; its certificate's principal is in the state of its requests."""
+        state = {} if principal is ANONYMOUS else {PRINCIPAL: principal}
+        return HttpProtocol(self._config, self._state, state, self._settings)
 
     def _tick(self) -> None:
         """Once a second: the date of the answers, and slow clients."""
@@ -104,6 +123,8 @@ class HttpListener:
             self._ticking.cancel()
         if self._server is not None:
             self._server.close()
+        if self._handshakes is not None:
+            await self._handshakes.close()
         self.context.streams.close()
         connections: set[Any] = self._state.connections
         for connection in list(connections):

@@ -1,6 +1,6 @@
 """The Kafka server: frames in, answers out, in order. Transport only; the handlers stand in `qanat.api`.
 
-- `listener`           the listening socket: accepts, counts and closes connections
+- `listener`           the listening sockets: accepts, counts and closes connections; `endpoint` one address
 - `connection`         one client's socket: framing, order of answers, back-pressure
 - `connection_limits`  the memory that all connections may hold, and which of them go on when it is full
 - `dispatch`           from a frame to its handler and back to an answer; unknown APIs and versions

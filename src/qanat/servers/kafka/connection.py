@@ -28,6 +28,7 @@ from qanat.wire.kafka.writing import Chunk
 
 if TYPE_CHECKING:
     from qanat.api.caller import Denial
+    from qanat.servers.listener_security import ListenerSecurity
 
 Answer = list[Chunk] | None
 """None is no answer at all: Produce with acks=0."""
@@ -55,6 +56,10 @@ Outcome = Answer | Parked | DeferredAnswer | Coroutine[Any, Any, "Answer | Parke
 
 
 def _nothing() -> None:
+    pass
+
+
+def _ignore(connection: KafkaConnection) -> None:
     pass
 
 
@@ -102,16 +107,26 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
         self.conversation: SaslExchange | None = None
         """The authentication that the client still owes; None where it is done or not required."""
         self.principal = ANONYMOUS
+        self.security: ListenerSecurity | None = None
+        """What decides about its requests: its endpoint's security, where that has an authorizer."""
         self.topic_permissions: TopicPermissions | None = None
         """What the principal may do to topics, where an authorizer decides."""
         self.last_denial: Denial | None = None
         self.refused_batches = RefusedBatches()
         self.is_closed_by_broker = False
         """Whether the broker closed it, as when it stops."""
-        self.is_inter_broker = False
+        self.listener_name = ""
+        """The name of the listener that it came over."""
+        self.listener_protocol = ""
+        """The security protocol of that listener."""
+        self.is_over_inter_broker = False
         """Whether it came over the inter-broker listener."""
+        self.is_inter_broker = False
+        """Whether a broker is at its other end: it came over that listener and may act as one."""
         self.on_refused: Callable[[], None] = _nothing
         """Called when the client fails to authenticate."""
+        self.on_authenticated: Callable[[KafkaConnection], None] = _ignore
+        """Called when the client is authenticated."""
         self.is_refused = False
         """Set before the transport is there, where max.connections is reached: it is closed at once."""
         self.peer = ""

@@ -7,7 +7,7 @@ from qanat.servers.kafka.topic_permissions cimport TopicPermissions
 cdef class FastDispatch:
     cdef public AppendFastPath _runtime
     cdef public ProduceFastPath _produce_fast_path
-    cdef public object _broker, _fetch_fast_path, _handle_ordinary, interceptor, _security, _authorized
+    cdef public object _broker, _fetch_fast_path, _handle_ordinary, interceptor
     @cython.locals(began=double, permissions=TopicPermissions)
     cpdef handle(self, frame, connection)
     @cython.locals(found=TopicPermissions)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from qanat.api.interceptor import authorize
 from qanat.servers.kafka import unauthenticated
 from qanat.servers.kafka.produce_fast_path import ORDINARY_PATH, ProduceFastPath
 from qanat.servers.kafka.topic_permissions import TopicPermissions
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from qanat.broker.broker import Broker
     from qanat.servers.kafka.connection import KafkaConnection, Outcome
     from qanat.servers.kafka.fetch_fast_path import FetchFastPath
-    from qanat.servers.listener_security import ListenerSecurity
 
 
 class FastDispatch:
@@ -39,15 +39,7 @@ class FastDispatch:
         self._produce_fast_path = produce_fast_path
         self._fetch_fast_path = fetch_fast_path
         self.interceptor: Interceptor | None = None
-        """Set where an authorizer decides (`authorize_by`), and by tests that plan faults (`qanat.testing`)."""
-        self._security: ListenerSecurity | None = None
-        self._authorized: Interceptor | None = None
-        """The interceptor that does nothing but authorize: the fast paths ask for the same permissions."""
-
-    def authorize_by(self, security: ListenerSecurity) -> None:
-        """Let an authorizer decide about every request."""
-        self._security = security
-        self.interceptor = self._authorized = security.handle
+        """`authorize` where an authorizer decides, and the one of tests that plan faults (`qanat.testing`)."""
 
     def handle(self, frame: memoryview, connection: KafkaConnection) -> Outcome:
         """The answer to a frame, at once or later."""
@@ -55,7 +47,8 @@ class FastDispatch:
         self._runtime.requests_handled += 1
         if connection.conversation is not None and (answer := unauthenticated.admit(frame, connection)) is not None:
             return answer
-        if self.interceptor is None or self.interceptor is self._authorized:
+        if self.interceptor is None or self.interceptor is authorize:
+            # The fast paths ask for the permissions that `authorize` asks for.
             permissions = None if self.interceptor is None else self._permissions_of(connection)
             produced = self._produce_fast_path.try_handle(frame, connection, permissions, began)
             if produced is not ORDINARY_PATH:
@@ -64,10 +57,13 @@ class FastDispatch:
                 return outcome
         return self._handle_ordinary(frame, connection, began)
 
-    def _permissions_of(self, connection: KafkaConnection) -> TopicPermissions:
+    def _permissions_of(self, connection: KafkaConnection) -> TopicPermissions | None:
+        """What the client may do by the security of its own endpoint; None where no authorizer decides there."""
+        security = connection.security
+        if security is None:
+            return None
         found = connection.topic_permissions
         if found is None or found.principal is not connection.principal:
-            assert self._security is not None, "an authorizer decides"
-            found = TopicPermissions(self._security, self._broker, connection)
+            found = TopicPermissions(security, self._broker, connection)
             connection.topic_permissions = found
         return found

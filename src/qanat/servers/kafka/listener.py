@@ -1,46 +1,45 @@
-"""The Kafka listener: accepts, counts and closes connections on one address."""
+"""The Kafka listener: accepts, counts and closes connections on one endpoint or several.
+
+All endpoints share the dispatcher, the counters and the limits: what one client may take, it may take once. Who
+clients are and what they may do is their endpoint's own (`KafkaConnection.security`).
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
+from qanat.api.interceptor import authorize
 from qanat.broker.broker import Broker
 from qanat.model.errors import AddressInUseError
 from qanat.model.ordered_set import OrderedSet
+from qanat.security.authentication import ANONYMOUS, Principal
 from qanat.servers.kafka.connection import KafkaConnection, lazy_buffer
 from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.dispatch import Dispatcher
+from qanat.servers.kafka.endpoint import KafkaEndpoint
 from qanat.telemetry.events import RateLimitedEvent
 
 if TYPE_CHECKING:
-    from qanat.servers.listener_security import ListenerSecurity
+    from qanat.servers.tls.handshake import TlsHandshakes
 
 OnFault = Callable[[KafkaConnection, BaseException], None]
 
 
 class KafkaListener:
-    """Serves one address: `bind` claims it, `serve` starts to answer, `close` ends both."""
+    """Serves its endpoints: `bind` claims them, `serve` starts to answer, `close` ends both."""
 
-    def __init__(
-        self,
-        broker: Broker,
-        on_fault: OnFault,
-        security: ListenerSecurity | None = None,
-        *,
-        inter_broker_port: int | None = None,
-    ) -> None:
-        """With `inter_broker_port`, it is the inter-broker listener."""
+    def __init__(self, broker: Broker, on_fault: OnFault, endpoints: Sequence[KafkaEndpoint] = ()) -> None:
+        """Without endpoints, it serves the broker's own address to every client."""
         settings = broker.settings
-        self._wanted_port = settings.port if inter_broker_port is None else inter_broker_port
-        self._is_inter_broker = inter_broker_port is not None
+        self._endpoints = endpoints or (KafkaEndpoint("PLAINTEXT", settings.host_name, settings.port),)
         self._broker = broker
         self.dispatcher = Dispatcher(broker)
         self.counters = self.dispatcher.counters
-        self._security = security
-        if security is not None and security.authorizer is not None:
-            self.dispatcher.authorize_by(security)
+        if any(endpoint.is_authorized for endpoint in self._endpoints):
+            self.dispatcher.interceptor = authorize
         self._on_fault = on_fault
         self._log_refused = RateLimitedEvent("connection refused: too many")
         self._limits = ConnectionLimits(
@@ -52,12 +51,15 @@ class KafkaListener:
             lazy_buffer,
         )
         self._connections: OrderedSet[KafkaConnection] = OrderedSet()
-        self._server: asyncio.Server | None = None
+        self._handshakes: list[TlsHandshakes] = []
+        self._servers: list[asyncio.Server] = []
+        self.ports: dict[str, int] = {}
+        """The port of every endpoint, by its name."""
 
     @property
     def port(self) -> int:
-        assert self._server is not None, "started"
-        return int(self._server.sockets[0].getsockname()[1])
+        """The port of the first endpoint."""
+        return self.ports[self._endpoints[0].name]
 
     @property
     def connection_count(self) -> int:
@@ -74,31 +76,57 @@ class KafkaListener:
         return len(self._limits.starved)
 
     async def bind(self) -> None:
-        """Claim the address, so that its port is known; no client is answered yet."""
-        settings = self._broker.settings
-        loop = asyncio.get_running_loop()
+        """Claim the addresses, so that their ports are known; no client is answered yet."""
+        for endpoint in self._endpoints:
+            accept = self._factory(endpoint)
+            server = await self._bind(accept, endpoint.host, endpoint.port)
+            self.ports[endpoint.name] = int(server.sockets[0].getsockname()[1])
+            if endpoint.bootstrap_port is not None:
+                await self._bind(accept, endpoint.host, endpoint.bootstrap_port, is_shared=True)
+
+    def _factory(self, endpoint: KafkaEndpoint) -> Callable[[], asyncio.BaseProtocol]:
+        accept = partial(self._accept, endpoint)
+        if endpoint.tls is None:
+            return accept
+        from qanat.servers.tls.handshake import TlsHandshakes
+
+        handshakes = TlsHandshakes(endpoint.tls, accept)
+        self._handshakes.append(handshakes)
+        return handshakes
+
+    async def _bind(
+        self, accept: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, is_shared: bool = False
+    ) -> asyncio.Server:
         try:
-            self._server = await loop.create_server(
-                self._accept, settings.host_name, self._wanted_port, backlog=1024, start_serving=False
+            server = await asyncio.get_running_loop().create_server(
+                accept, host, port, backlog=1024, start_serving=False, reuse_port=is_shared or None
             )
         except OSError as error:
             raise AddressInUseError(
-                f"cannot listen on {settings.host_name}:{self._wanted_port}: {error.strerror or error}; "
+                f"cannot listen on {host}:{port}: {error.strerror or error}; "
                 "stop what is using it, or choose another port"
             ) from error
+        self._servers.append(server)
+        return server
 
     async def serve(self) -> None:
-        assert self._server is not None, "bound"
-        await self._server.start_serving()
+        assert self._servers, "bound"
+        for server in self._servers:
+            await server.start_serving()
 
-    def _accept(self) -> KafkaConnection:
+    def _accept(self, endpoint: KafkaEndpoint, principal: Principal = ANONYMOUS) -> KafkaConnection:
         connection = KafkaConnection(self.dispatcher.handle, self._limits, self._forget, self._cut_off)
-        connection.is_inter_broker = self._is_inter_broker
+        connection.listener_name, connection.listener_protocol = endpoint.name, endpoint.protocol
+        connection.is_inter_broker = connection.is_over_inter_broker = endpoint.is_inter_broker
+        connection.principal = principal
+        connection.security = endpoint.security if endpoint.is_authorized else None
         self._connections.add(connection)
         self.counters.accepted += 1
-        if self._security is not None:
-            connection.conversation = self._security.begin_authentication()
+        if endpoint.security is not None:
+            connection.conversation = endpoint.security.begin_authentication()
             connection.on_refused = self._count_refusal
+            connection.on_authenticated = endpoint.security.note_principal
+            endpoint.security.note_principal(connection)
         if len(self._connections) > self._broker.settings.max_connections:
             self.counters.refused += 1
             self._log_refused(limit=self._broker.settings.max_connections, setting="max.connections")
@@ -117,10 +145,12 @@ class KafkaListener:
 
     async def close(self) -> None:
         """Stop accepting, then close the open connections."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
+        for handshakes in self._handshakes:
+            await handshakes.close()
         for connection in list(self._connections):
             connection.close()
-        if self._server is not None:
-            await self._server.wait_closed()
+        for server in self._servers:
+            await server.wait_closed()
         self.dispatcher.close()

@@ -198,6 +198,6 @@ class _DurableAnswer(DeferredAnswer):
         part = PartitionProduceResponse(request.index)
         refuse_part(part, fault)
         response = ProduceResponse([TopicProduceResponse(request.name.decode(), partition_responses=[part])])
-        add_leader_hints(response, self._paths.broker)
+        add_leader_hints(response, self._paths.broker, self._connection)
         body = write_response(response, request.version)
         return b"".join(frame_response(ApiKey.PRODUCE, request.version, request.correlation_id, body))

@@ -48,6 +48,7 @@ def step(token: bytes, connection: KafkaConnection) -> Step:
     if isinstance(outcome, Accepted):
         connection.principal = outcome.principal
         connection.conversation = None
+        connection.on_authenticated(connection)
     elif isinstance(outcome, Refused):
         connection.on_refused()
         _log_refused(peer=connection.peer, reason=outcome.reason)

@@ -8,8 +8,9 @@ Labels are bounded: APIs, error codes, states; topics, which the operator bounds
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from qanat import __version__
 from qanat.api.api_table import SERVED
@@ -27,6 +28,9 @@ from qanat.telemetry.histogram import Histogram
 from qanat.telemetry.http_counters import HttpCounters
 from qanat.telemetry.listener_counters import ApiCounters
 
+if TYPE_CHECKING:
+    from qanat.servers.tls.listener_tls import ListenerTls
+
 
 @dataclass(frozen=True, slots=True)
 class Observed:
@@ -37,6 +41,8 @@ class Observed:
     lag: LoopLag
     http: HttpCounters | None = None
     """None where HTTP is not served."""
+    certificates: Sequence[ListenerTls] = ()
+    """The TLS of every listener that has it."""
 
     @property
     def logs(self) -> list[PartitionLog]:
@@ -72,6 +78,16 @@ def _http_answers(observed: Observed) -> Iterator[Sample]:
     if observed.http is not None:
         for (operation, status), count in sorted(observed.http.answered.items()):
             yield Sample({"operation": operation, "status": str(status)}, count)
+
+
+def _by_listener(name: str, kind: Kind, meaning: str, read: Callable[[ListenerTls], float]) -> _Family:
+    """A number of every listener with TLS."""
+
+    def collect(observed: Observed) -> Iterator[Sample]:
+        for tls in observed.certificates:
+            yield Sample({"listener": tls.name}, read(tls))
+
+    return Family(name, kind, meaning, ("listener",), collect)
 
 
 def _errors(observed: Observed) -> Iterator[Sample]:
@@ -185,6 +201,24 @@ FAMILIES: tuple[_Family, ...] = (
         "counter",
         "Clients that failed to authenticate.",
         lambda o: o.kafka.counters.not_authenticated,
+    ),
+    _by_listener(
+        "qanat_certificate_expiry_timestamp_seconds",
+        "gauge",
+        "When the certificate that a listener shows expires, in seconds since 1970.",
+        lambda tls: tls.not_after_s,
+    ),
+    _by_listener(
+        "qanat_certificate_reloads_failed_total",
+        "counter",
+        "Changed certificate files that could not be used; the ones before stay in force.",
+        lambda tls: tls.failed_reloads,
+    ),
+    _by_listener(
+        "qanat_tls_handshakes_failed_total",
+        "counter",
+        "TLS handshakes of clients that failed.",
+        lambda tls: tls.failed_handshakes,
     ),
     _one(
         "qanat_inflight_request_bytes",

@@ -6,13 +6,19 @@ A slow or long request is closed: a request is a few lines.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from qanat.broker.broker import Broker
 from qanat.model.errors import AddressInUseError
 from qanat.servers.kafka.listener import KafkaListener
 from qanat.servers.metrics.exposition import CONTENT_TYPE
 from qanat.servers.metrics.text import MetricsText
+
+if TYPE_CHECKING:
+    from qanat.security.authentication import Principal
+    from qanat.servers.tls.handshake import TlsHandshakes
+    from qanat.servers.tls.listener_tls import ListenerTls
 
 _REQUEST_BYTES_MAX = 16 * 1024
 _TIMEOUT_S = 10.0
@@ -23,22 +29,27 @@ _PLAIN = "text/plain; charset=utf-8"
 class MetricsListener:
     """Serves one address: `start` and `close`."""
 
-    def __init__(self, broker: Broker, kafka: KafkaListener, host: str, port: int) -> None:
+    def __init__(
+        self, broker: Broker, kafka: KafkaListener, host: str, port: int, tls: ListenerTls | None = None
+    ) -> None:
         self._host = host
         self._wanted_port = port
         self.metrics = MetricsText(broker, kafka)
         self._server: asyncio.Server | None = None
+        self._tls = tls
+        self._handshakes: TlsHandshakes | None = None
         self._answering: set[asyncio.Task[None]] = set()
 
     @property
     def address(self) -> str:
         assert self._server is not None, "started"
-        return f"http://{self._host}:{self._server.sockets[0].getsockname()[1]}/metrics"
+        scheme = "http" if self._tls is None else "https"
+        return f"{scheme}://{self._host}:{self._server.sockets[0].getsockname()[1]}/metrics"
 
     async def start(self) -> None:
         try:
-            self._server = await asyncio.start_server(
-                self._answer, self._host, self._wanted_port, limit=_REQUEST_BYTES_MAX
+            self._server = await asyncio.get_running_loop().create_server(
+                self._factory(), self._host, self._wanted_port
             )
         except OSError as error:
             raise AddressInUseError(
@@ -47,10 +58,24 @@ class MetricsListener:
             ) from error
         self.metrics.start()
 
+    def _factory(self) -> Callable[[], asyncio.BaseProtocol]:
+        if self._tls is None:
+            return self._accept
+        from qanat.servers.tls.handshake import TlsHandshakes
+
+        self._handshakes = TlsHandshakes(self._tls, self._accept)
+        return self._handshakes
+
+    def _accept(self, principal: Principal | None = None) -> asyncio.StreamReaderProtocol:
+        """A connection; a client's certificate only lets it in: metrics are the same for all."""
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=_REQUEST_BYTES_MAX), self._answer)
+
     async def close(self) -> None:
         self.metrics.close()
         if self._server is not None:
             self._server.close()
+            if self._handshakes is not None:
+                await self._handshakes.close()
             for task in list(self._answering):
                 task.cancel()
             await asyncio.gather(*self._answering, return_exceptions=True)

@@ -6,12 +6,17 @@ It is made in pieces, with a yield in between, so that ten thousand topics do no
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from qanat.broker.broker import Broker
 from qanat.servers.kafka.listener import KafkaListener
 from qanat.servers.metrics.families import FAMILIES, Observed
 from qanat.servers.metrics.process import LoopLag
 from qanat.telemetry.http_counters import HttpCounters
+
+if TYPE_CHECKING:
+    from qanat.servers.tls.listener_tls import ListenerTls
 
 _LINES_AT_ONCE = 500
 
@@ -25,6 +30,8 @@ class MetricsText:
         self._lag = LoopLag()
         self.http: HttpCounters | None = None
         """Set where HTTP is served."""
+        self.certificates: Sequence[ListenerTls] = ()
+        """The TLS of every listener that has it."""
 
     def start(self) -> None:
         self._lag.start()
@@ -34,7 +41,7 @@ class MetricsText:
 
     async def text(self) -> bytes:
         """All metrics, as of now."""
-        observed = Observed(self._broker, self._kafka, self._lag, self.http)
+        observed = Observed(self._broker, self._kafka, self._lag, self.http, self.certificates)
         pieces: list[str] = []
         for family in FAMILIES:
             for line in family.lines(observed):

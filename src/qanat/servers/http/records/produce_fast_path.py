@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from qanat.api.records.append import ALL
-from qanat.servers.http.caller import HttpCaller
+from qanat.servers.http.caller import caller_of
 from qanat.servers.http.exchange import Receive, Scope
 from qanat.servers.http.problems import Problem
 from qanat.servers.http.protocol import write_whole
@@ -60,7 +60,7 @@ async def produce_fast(context: HttpContext, scope: Scope, receive: Receive) -> 
         context.router.choose_partition(ready, len(topic.partitions))
     except (msgspec.DecodeError, RecursionError, Problem):
         return _replay(message, receive)
-    caller = HttpCaller(scope["client"])
+    caller = caller_of(scope, context.gateway.security)
     partition = context.router.find_led(caller, ready.topic, ready.partition, ALL)
     if partition is None:
         return _replay(message, receive)

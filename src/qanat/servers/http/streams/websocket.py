@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from qanat.model.errors import QanatError
-from qanat.servers.http.caller import HttpCaller
+from qanat.servers.http.caller import caller_of
 from qanat.servers.http.denials import with_denial
 from qanat.servers.http.exchange import Exchange, Receive, Scope, Send, refuse_other_origin
 from qanat.servers.http.operations import Operation, Routes, read_query
@@ -73,7 +73,7 @@ class _Flow:
 async def serve_websocket(context: HttpContext, scope: Scope, receive: Receive, send: Send) -> None:
     """One WebSocket, from its handshake to its end."""
     assert (await receive())["type"] == "websocket.connect"
-    caller = HttpCaller(scope["client"])
+    caller = caller_of(scope, context.gateway.security)
     exchange = Exchange(context, caller, scope, receive, send)
     try:
         operation, exchange.path = _ROUTES.find("GET", scope["path"])
