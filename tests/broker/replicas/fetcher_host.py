@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from tests.log.batches import batch, log_settings
 from tests.log.directories import TOPIC_ID, opened, running, until
 
@@ -20,7 +19,6 @@ from qanat.broker.runtime.parked_tasks import ParkedTasks
 from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.cluster.values import PartitionState
 from qanat.connection.faults import UnreachableError
-from qanat.connection.link import Link as Connection
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
@@ -87,7 +85,7 @@ class Host:
 
         self.park = self.tasks.park
         self.link = Link()
-        self.peers: Any = SimpleNamespace(address_of=lambda _: ("host", 1))
+        self.peers: Any = SimpleNamespace(open=self.open)
         self.local_replicas: Any = SimpleNamespace(state_of=self.states.get)
         self.replica_faults: Any = SimpleNamespace(damaged=self.damaged, repaired=self._repaired)
         self.follower_fetching: Any = SimpleNamespace(retire=note("retire"), note_appended=note("appended"))
@@ -128,10 +126,9 @@ class Host:
 
 
 @asynccontextmanager
-async def host(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> AsyncIterator[Host]:
+async def host(**settings: Any) -> AsyncIterator[Host]:
     async with running(opened(MemoryFiles())) as runtime:
         found = Host(runtime, settings=BrokerSettings(**settings))
-        monkeypatch.setattr(Connection, "open", found.open)
         try:
             yield found
         finally:

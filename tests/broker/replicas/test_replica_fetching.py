@@ -17,8 +17,8 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
 
 
-async def test_records_are_on_disk_before_the_next_request_claims_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with host(monkeypatch) as broker:
+async def test_records_are_on_disk_before_the_next_request_claims_them() -> None:
+    async with host() as broker:
         replica = await broker.following()
         first = await broker.request(0)
         assert first.replica_state is not None
@@ -39,8 +39,8 @@ async def test_records_are_on_disk_before_the_next_request_claims_them(monkeypat
         assert broker.happened("received") == [[replica.at, len(content)]], "it was behind until now"
 
 
-async def test_the_leaders_bounds_count_as_far_as_the_replica_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with host(monkeypatch) as broker:
+async def test_the_leaders_bounds_count_as_far_as_the_replica_reaches() -> None:
+    async with host() as broker:
         replica = await broker.following(records=2)
         await broker.request(0)
         broker.link.answer(row(high_watermark=5, log_start_offset=3))
@@ -53,10 +53,8 @@ async def test_the_leaders_bounds_count_as_far_as_the_replica_reaches(monkeypatc
         assert broker.happened("appended") == [[replica.at, 0]] * 2
 
 
-async def test_a_replica_that_catches_up_waits_for_its_throttle_and_one_in_sync_does_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with host(monkeypatch) as broker:
+async def test_a_replica_that_catches_up_waits_for_its_throttle_and_one_in_sync_does_not() -> None:
+    async with host() as broker:
         behind, in_sync = await broker.following(0), await broker.replica(1)
         await broker.request(0)
         broker.throttled = {behind.at, in_sync.at}
@@ -74,10 +72,8 @@ async def test_a_replica_that_catches_up_waits_for_its_throttle_and_one_in_sync_
 
 
 @pytest.mark.parametrize(("count", "share"), [(1, 100), (40, 64 * 1024), (4, 512 * 1024), (32, 64 * 1024), (31, 67650)])
-async def test_replicas_that_catch_up_share_what_is_left_for_them_beside_those_in_sync(
-    monkeypatch: pytest.MonkeyPatch, count: int, share: int
-) -> None:
-    async with host(monkeypatch, replica_fetch_max_bytes=100 if share == 100 else 10_000_000) as broker:
+async def test_replicas_that_catch_up_share_what_is_left_for_them_beside_those_in_sync(count: int, share: int) -> None:
+    async with host(replica_fetch_max_bytes=100 if share == 100 else 10_000_000) as broker:
         replica = await broker.following(0)
         fetcher = broker.fetchers._leaders[LEADER]
         replicas = {TopicPartition("t", number): replica for number in range(count + 1)}
@@ -95,9 +91,9 @@ async def test_replicas_that_catch_up_share_what_is_left_for_them_beside_those_i
     [(False, 500, 30_000, 500), (True, 500, 30_000, 2000), (True, 500, 4_000, 1000), (True, 500, 1_000, 500)],
 )
 async def test_a_leader_may_take_longer_where_nothing_is_new_but_not_so_long_that_we_seem_to_lag(
-    monkeypatch: pytest.MonkeyPatch, is_idle: bool, usual_ms: int, lag_ms: int, longest_ms: int
+    is_idle: bool, usual_ms: int, lag_ms: int, longest_ms: int
 ) -> None:
-    async with host(monkeypatch, replica_fetch_wait_max_ms=usual_ms, replica_lag_time_max_ms=lag_ms) as broker:
+    async with host(replica_fetch_wait_max_ms=usual_ms, replica_lag_time_max_ms=lag_ms) as broker:
         await broker.following()
         assert (await broker.request(0)).max_wait_ms == usual_ms
         broker.link.answer(*([] if is_idle else [row()]))
@@ -105,10 +101,8 @@ async def test_a_leader_may_take_longer_where_nothing_is_new_but_not_so_long_tha
         assert (await broker.request(1)).max_wait_ms == longest_ms
 
 
-async def test_an_error_pauses_its_partition_longer_and_longer_and_delays_no_other(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with host(monkeypatch) as broker:
+async def test_an_error_pauses_its_partition_longer_and_longer_and_delays_no_other() -> None:
+    async with host() as broker:
         paused = (await broker.following(0)).at
         await broker.request(0)
         fetcher = broker.fetchers._leaders[LEADER]
@@ -132,8 +126,8 @@ async def test_an_error_pauses_its_partition_longer_and_longer_and_delays_no_oth
         assert not fetcher._pauses_s, "the next error is the first again"
 
 
-async def test_a_paused_partition_shortens_the_wait_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with host(monkeypatch, replica_fetch_wait_max_ms=5_000) as broker:
+async def test_a_paused_partition_shortens_the_wait_for_the_others() -> None:
+    async with host(replica_fetch_wait_max_ms=5_000) as broker:
         await broker.following(0)
         await broker.request(0)
         await broker.following(1)
@@ -144,8 +138,8 @@ async def test_a_paused_partition_shortens_the_wait_for_the_others(monkeypatch: 
         assert second.max_wait_ms <= 10
 
 
-async def test_a_new_replica_does_not_wait_for_a_pending_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with host(monkeypatch) as broker:
+async def test_a_new_replica_does_not_wait_for_a_pending_request() -> None:
+    async with host() as broker:
         await broker.following(0)
         await broker.request(0)
         await broker.following(1)
@@ -165,9 +159,9 @@ async def test_a_new_replica_does_not_wait_for_a_pending_request(monkeypatch: py
     ],
 )
 async def test_a_lost_session_is_begun_again_at_once_and_other_errors_after_a_pause(
-    monkeypatch: pytest.MonkeyPatch, error: ErrorCode, is_paused: bool
+    error: ErrorCode, is_paused: bool
 ) -> None:
-    async with host(monkeypatch) as broker:
+    async with host() as broker:
         replica = await broker.following(0)
         await broker.request(0)
         broker.link.answer(row(records=batch(1, leader_epoch=EPOCH)), error=error)
@@ -190,7 +184,7 @@ async def test_a_leader_that_cannot_be_reached_is_reported_and_tried_again_less_
         slept.append(delay_s)
         await sleep(0)
 
-    async with host(monkeypatch) as broker:
+    async with host() as broker:
         broker.failures = 7
         monkeypatch.setattr(asyncio, "sleep", note_sleep)
         await broker.following(0)
@@ -215,8 +209,8 @@ async def until_plain(condition: Callable[[], bool], sleep: Callable[[float], An
     raise AssertionError("not in time")
 
 
-async def test_a_response_counts_only_for_a_replica_that_is_followed_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with host(monkeypatch) as broker:
+async def test_a_response_counts_only_for_a_replica_that_is_followed_as_it_was() -> None:
+    async with host() as broker:
         before = await broker.following(0)
         await broker.request(0)
         other = FollowerReplica(before.at, RAW_ID, before.log, LEADER, EPOCH + 1)
@@ -230,8 +224,8 @@ async def test_a_response_counts_only_for_a_replica_that_is_followed_as_it_was(m
         assert before.log.end_offset == 1, "a row of an unknown partition changes nothing"
 
 
-async def test_following_again_changes_nothing_and_leaving_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with host(monkeypatch) as broker:
+async def test_following_again_changes_nothing_and_leaving_stops() -> None:
+    async with host() as broker:
         replica = await broker.following(0)
         await broker.request(0)
         retired = len(broker.happened("retire"))
@@ -253,10 +247,8 @@ async def test_following_again_changes_nothing_and_leaving_stops(monkeypatch: py
 
 
 @pytest.mark.parametrize("leader", [-1, ME])
-async def test_a_replica_without_another_leader_is_known_and_not_fetched(
-    monkeypatch: pytest.MonkeyPatch, leader: int
-) -> None:
-    async with host(monkeypatch) as broker:
+async def test_a_replica_without_another_leader_is_known_and_not_fetched(leader: int) -> None:
+    async with host() as broker:
         replica = await broker.replica(0)
         alone = FollowerReplica(replica.at, RAW_ID, replica.log, leader, EPOCH)
         broker.fetchers.follow(alone)
@@ -265,8 +257,8 @@ async def test_a_replica_without_another_leader_is_known_and_not_fetched(
         assert broker.fetchers._leaders == {}
 
 
-async def test_a_replica_is_not_fetched_before_all_of_it_is_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with host(monkeypatch) as broker:
+async def test_a_replica_is_not_fetched_before_all_of_it_is_on_disk() -> None:
+    async with host() as broker:
         replica = await broker.replica(0)
         broker.runtime.append_own(replica.log, batch(1), EPOCH - 1)
         assert replica.log.flushed_offset == 0

@@ -18,10 +18,8 @@ from qanat.model.errors import StorageError
 from qanat.wire.kafka.messages.fetch import EpochEndOffset
 
 
-async def test_a_replica_that_diverges_is_truncated_and_does_not_lead_meanwhile(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with host(monkeypatch) as broker:
+async def test_a_replica_that_diverges_is_truncated_and_does_not_lead_meanwhile() -> None:
+    async with host() as broker:
         replica = await broker.following(0, records=3)
         await broker.request(0)
         broker.link.answer(row(diverging_epoch=EpochEndOffset(EPOCH - 1, 1)))
@@ -34,8 +32,8 @@ async def test_a_replica_that_diverges_is_truncated_and_does_not_lead_meanwhile(
         assert replica.log.end_offset == 1
 
 
-async def test_a_replica_restarts_where_its_leaders_log_starts_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with host(monkeypatch) as broker:
+async def test_a_replica_restarts_where_its_leaders_log_starts_later() -> None:
+    async with host() as broker:
         replica = await broker.following(0, records=3)
         await broker.request(0)
         broker.link.answer(row(error_code=ErrorCode.OFFSET_OUT_OF_RANGE.value, log_start_offset=7))
@@ -44,8 +42,8 @@ async def test_a_replica_restarts_where_its_leaders_log_starts_later(monkeypatch
         assert (replica.log.log_start_offset, replica.log.end_offset) == (7, 7)
 
 
-async def test_a_leader_that_would_truncate_beyond_the_end_pauses_the_replica(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with host(monkeypatch) as broker:
+async def test_a_leader_that_would_truncate_beyond_the_end_pauses_the_replica() -> None:
+    async with host() as broker:
         replica = await broker.following(0, records=2)
         await broker.request(0)
         fetcher = broker.fetchers._leaders[LEADER]
@@ -59,8 +57,8 @@ async def test_a_leader_that_would_truncate_beyond_the_end_pauses_the_replica(mo
         assert replica.log.end_offset == 2
 
 
-async def test_records_that_do_not_continue_the_log_pause_their_replica_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with host(monkeypatch) as broker:
+async def test_records_that_do_not_continue_the_log_pause_their_replica_alone() -> None:
+    async with host() as broker:
         first, second = await broker.replica(0), await broker.replica(1)
         for one in (first, second):
             broker.fetchers.follow(one)
@@ -93,9 +91,9 @@ def damage(replica: FollowerReplica, *firsts: int) -> None:
     ("firsts", "policy", "kept"), [((2, 1), "delete", 1), ((2,), "compact", 0), ((0,), "delete", 0)]
 )
 async def test_a_damaged_replica_is_truncated_to_what_is_sound_and_fetched_again(
-    monkeypatch: pytest.MonkeyPatch, firsts: Sequence[int], policy: str, kept: int
+    firsts: Sequence[int], policy: str, kept: int
 ) -> None:
-    async with host(monkeypatch) as broker:
+    async with host() as broker:
         replica = await broker.replica(0, 4, cleanup_policy=policy)
         damage(replica, *firsts)
         broker.states[replica.at] = state([ME])
@@ -109,10 +107,8 @@ async def test_a_damaged_replica_is_truncated_to_what_is_sound_and_fetched_again
 
 
 @pytest.mark.parametrize("stored", [None, state([LEADER]), state([ME], EPOCH - 1)])
-async def test_a_damaged_replica_waits_until_the_store_says_so_in_its_epoch(
-    monkeypatch: pytest.MonkeyPatch, stored: PartitionState | None
-) -> None:
-    async with host(monkeypatch) as broker:
+async def test_a_damaged_replica_waits_until_the_store_says_so_in_its_epoch(stored: PartitionState | None) -> None:
+    async with host() as broker:
         replica = await broker.replica(0, 2)
         damage(replica, 0)
         if stored is not None:
@@ -130,8 +126,8 @@ async def test_a_damaged_replica_waits_until_the_store_says_so_in_its_epoch(
         assert replica.log.end_offset == 0
 
 
-async def test_a_replica_whose_damage_is_gone_is_repaired_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with host(monkeypatch) as broker:
+async def test_a_replica_whose_damage_is_gone_is_repaired_as_it_is() -> None:
+    async with host() as broker:
         replica = await broker.replica(0, 2)
         broker.states[replica.at] = state([ME])
         broker.damaged[replica.at] = None
@@ -142,7 +138,7 @@ async def test_a_replica_whose_damage_is_gone_is_repaired_as_it_is(monkeypatch: 
 
 
 async def test_a_truncation_that_fails_pauses_its_replica_and_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with host(monkeypatch) as broker:
+    async with host() as broker:
         replica = await broker.following(0, records=3)
         await broker.request(0)
 

@@ -31,6 +31,7 @@ RULE = entry_of(
 )
 SECURITY = SecuritySettings(
     listener_security_protocol="SASL_PLAINTEXT",
+    security_inter_broker_protocol="PLAINTEXT",
     sasl_enabled_mechanisms="SCRAM-SHA-256",
     authorizer_class_name="StandardAuthorizer",
 )

@@ -7,6 +7,7 @@ does. Handlers see a caller in place of a Kafka connection.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from qanat.api.records.refused_batches import RefusedBatches
@@ -14,7 +15,6 @@ from qanat.security.authentication import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from qanat.api.caller import Denial
-    from qanat.servers.http.exchange import Scope
     from qanat.servers.listener_security import ListenerSecurity
 
 CLIENT_ID = "qanat-http"
@@ -66,6 +66,6 @@ class HttpCaller:
         """Do nothing: the request awaits it, and is cancelled itself."""
 
 
-def caller_of(scope: Scope, security: ListenerSecurity | None) -> HttpCaller:
+def caller_of(scope: Mapping[str, Any], security: ListenerSecurity | None) -> HttpCaller:
     """The caller of a request, by its certificate where it has one."""
     return HttpCaller(scope["client"], scope["state"].get(PRINCIPAL, ANONYMOUS), security)
