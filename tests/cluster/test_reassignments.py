@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from qanat.cluster import keys, values
 from qanat.cluster.controller import leaders_to_move
@@ -90,6 +91,13 @@ def test_c20_a_move_that_is_taken_back_where_nobody_leads_is_no_new_epoch() -> N
     after = _after(_moving(NO_LEADER, (0, 1)), None)
 
     assert (after.leader, after.leader_epoch, after.replicas) == (NO_LEADER, 7, (0, 1))
+
+
+def test_c20_a_newcomer_is_not_eligible_once_its_move_is_taken_back() -> None:
+    """Found in simulation: it lost its log with its move, was added again, and was still eligible."""
+    before = replace(_moving(0, (0,)), eligible=(Member(1, 1), Member(2, 1)))
+
+    assert _after(before, None).eligible == (Member(1, 1),)
 
 
 # Rejections

@@ -134,3 +134,14 @@ def test_whoever_waits_for_a_failing_fetch_shares_its_failure(machine: Machine) 
     assert machine.runs() == 1
     refusal(machine)
     assert machine.runs() == 2
+
+
+def test_a_failure_since_a_given_time_is_shared_as_well(machine: Machine) -> None:
+    machine.install("java", JAVA_17)
+    machine.install("mvn", FAILS)
+    began_at = time.time() - 1
+    refusal(machine)
+
+    with pytest.raises(JarsUnavailableError, match="unknown host"):
+        have_jars(machine.jars, asked_at=began_at)
+    assert machine.runs() == 1

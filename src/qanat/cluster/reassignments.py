@@ -126,8 +126,10 @@ def _cancelled(before: values.PartitionState, nodes: Nodes) -> values.PartitionS
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "The reassignment cannot be taken back: none of the replicas there were before is in sync.",
         )
+    # A removed replica loses its log: it is not eligible when it is added again.
+    eligible = tuple(member for member in before.eligible if member.node_id in replicas)
+    after = replace(before, replicas=replicas, adding=(), removing=(), in_sync=in_sync, eligible=eligible)
     # A new replica may lead already.
-    after = replace(before, replicas=replicas, adding=(), removing=(), in_sync=in_sync)
     return with_epoch_after_removal(led_by_a_member(after, nodes), before)
 
 

@@ -25,10 +25,10 @@ def _delete_acls(request: delete_acls.DeleteAclsRequest, error: int, context: Re
 def _alter_user_scram_credentials(
     request: alter_user_scram_credentials.AlterUserScramCredentialsRequest, error: int, context: RequestContext
 ) -> Any:
-    names = dict.fromkeys(one.name for one in (*request.deletions, *request.upsertions))
+    deleted, altered = [one.name for one in request.deletions], [one.name for one in request.upsertions]
     row = alter_user_scram_credentials.AlterUserScramCredentialsResult
     return alter_user_scram_credentials.AlterUserScramCredentialsResponse(
-        results=[row(name, error, error_message=None) for name in names]
+        results=[row(name, error, error_message=None) for name in dict.fromkeys(deleted + altered)]
     )
 
 

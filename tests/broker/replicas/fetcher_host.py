@@ -20,6 +20,7 @@ from qanat.broker.runtime.parked_tasks import ParkedTasks
 from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.cluster.values import PartitionState
 from qanat.connection.faults import UnreachableError
+from qanat.connection.link import Link as Connection
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
@@ -130,7 +131,7 @@ class Host:
 async def host(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> AsyncIterator[Host]:
     async with running(opened(MemoryFiles())) as runtime:
         found = Host(runtime, settings=BrokerSettings(**settings))
-        monkeypatch.setattr("qanat.broker.replicas.replica_fetchers.Link.open", found.open)
+        monkeypatch.setattr(Connection, "open", found.open)
         try:
             yield found
         finally:

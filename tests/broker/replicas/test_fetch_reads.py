@@ -192,15 +192,16 @@ async def test_a_fetch_of_many_partitions_is_long() -> None:
 
 async def test_what_is_not_in_memory_is_read_in_turns() -> None:
     files, catalogue = ColdFiles(MemoryFiles()), MemoryCatalogue()
-    chosen = log_settings(segment_bytes=2 * SIZE + 300, flush_messages=1)
+    chosen = log_settings(segment_bytes=2 * SIZE + 20, flush_messages=1)
     at = TopicPartition("t", 0)
     async with running(opened(files, catalogue, topic_settings=chosen)) as runtime:
         partition = led(runtime, await runtime.create(at, TOPIC_ID, chosen), has_sole_client=True)
         partition.append_own(batch(1, writer=Writer(7), is_transactional=True))
-        partition.append_marker(EndMarker(7, 0, 0, is_commit=False))
-        for _ in range(6):
+        for number in range(7):
             partition.append_own(ONE)
-        await until(lambda: partition.log.high_watermark == 8)
+            if number == 4:
+                partition.append_marker(EndMarker(7, 0, 0, is_commit=False))  # Segments behind the records.
+        await until(lambda: partition.log.high_watermark == 9)
     async with running(opened(files, catalogue, topic_settings=chosen)) as runtime:
         partition = led(runtime, runtime.directory.logs[at], has_sole_client=True)
         files.watch()
@@ -213,6 +214,7 @@ async def test_what_is_not_in_memory_is_read_in_turns() -> None:
         assert not fetch.is_cold
         assert all(found.size for found in fetch.found)
         assert [one.producer_id for one in fetch.found[0].aborted or ()] == [7]
+        assert len(partition.log.segments) > 2
         files.chill()
         fetch = fetch_of(*rows, min_bytes=1)
         await fetch.wait(10)

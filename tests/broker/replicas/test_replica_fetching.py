@@ -192,7 +192,7 @@ async def test_a_leader_that_cannot_be_reached_is_reported_and_tried_again_less_
 
     async with host(monkeypatch) as broker:
         broker.failures = 7
-        monkeypatch.setattr("qanat.broker.replicas.replica_fetchers.asyncio.sleep", note_sleep)
+        monkeypatch.setattr(asyncio, "sleep", note_sleep)
         await broker.following(0)
         await until_plain(lambda: len(broker.link.requests) == 1, sleep)
         assert [one for one in slept if one > 0.01] == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
@@ -204,7 +204,7 @@ async def test_a_leader_that_cannot_be_reached_is_reported_and_tried_again_less_
 
         assert [one for one in slept if one > 0.01] == [0.05], "the first pause is short again"
         assert broker.link.closed == 1
-        monkeypatch.setattr("qanat.broker.replicas.replica_fetchers.asyncio.sleep", sleep)
+        monkeypatch.setattr(asyncio, "sleep", sleep)
 
 
 async def until_plain(condition: Callable[[], bool], sleep: Callable[[float], Any]) -> None:

@@ -14,6 +14,7 @@ from qanat.broker.replicas.local_replicas import FollowerReplica
 from qanat.cluster.values import PartitionState
 from qanat.log.segments.batch_scan import Damage
 from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import StorageError
 from qanat.wire.kafka.messages.fetch import EpochEndOffset
 
 
@@ -138,3 +139,21 @@ async def test_a_replica_whose_damage_is_gone_is_repaired_as_it_is(monkeypatch: 
 
         assert named(await broker.request(0)) == [(0, 2)]
         assert broker.happened("repaired") == [[replica.at]]
+
+
+async def test_a_truncation_that_fails_pauses_its_replica_and_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with host(monkeypatch) as broker:
+        replica = await broker.following(0, records=3)
+        await broker.request(0)
+
+        async def failing(*_: object) -> None:
+            raise StorageError("the disk is full")
+
+        monkeypatch.setattr(broker.runtime, "truncate", failing)
+        fetcher = broker.fetchers._leaders[LEADER]
+        broker.link.answer(row(diverging_epoch=EpochEndOffset(EPOCH - 1, 1)))
+        await until(lambda: replica.at in fetcher._paused)
+
+        assert broker.fetchers.truncating == {}
+        await broker.request(1)
+        assert replica.log.end_offset == 3
