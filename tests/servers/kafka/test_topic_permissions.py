@@ -18,6 +18,7 @@ from qanat.servers.kafka.dispatch import Dispatcher
 from qanat.servers.listener_security import ListenerSecurity
 from qanat.testing import BrokerHere
 from qanat.wire.kafka.messages import fetch, produce
+from qanat.wire.kafka.registry import ApiKey
 
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 PRODUCE_VERSION, FETCH_VERSION = 7, 11
@@ -117,6 +118,21 @@ async def test_another_revision_holds_from_the_next_request_on() -> None:
         authorizer.allowed, authorizer.revision = {"ANONYMOUS"}, 3
 
         assert [await client.produce(), await client.fetch()] == [0, 0]
+
+
+async def test_a_client_that_loses_its_right_while_it_waits_gets_no_record() -> None:
+    async with running() as broker:
+        authorizer = Revised()
+        reader, writer = Client(broker, authorizer), Client(broker, Revised())
+        reader.send(fetch_frame(FETCH_VERSION, max_wait_ms=60_000))
+        assert reader.dispatcher.counters.by_api[ApiKey.FETCH].parked == 1
+        authorizer.allowed, authorizer.revision = set(), 2
+        assert await writer.produce() == 0
+        response = fetch.read_response(memoryview(await reader.answer())[8:], FETCH_VERSION)
+
+    (found,) = response.responses[0].partitions
+    assert found.error_code == DENIED
+    assert not found.records
 
 
 async def test_an_authorizer_without_a_revision_is_asked_every_time(ordinary: list[int]) -> None:

@@ -52,7 +52,7 @@ class FetchFastPath:
         answer, size = self.read(request, partition)
         if answer is not None and size < request.min_bytes and request.max_wait_ms > 0:
             self.accounting.handled(began)
-            return _ParkedAnswer(self, frame, request, partition, connection, size, began)
+            return _ParkedAnswer(self, frame, request, partition, connection, permissions, size, began)
         if answer is not None:
             self.accounting.arrived(len(frame))
             self.accounting.answered_at_once(began, len(answer[0]) + size)
@@ -89,6 +89,7 @@ class _ParkedAnswer(DeferredAnswer):
         "_needed_bytes",
         "_parked",
         "_partition",
+        "_permissions",
         "_request",
         "_send",
     )
@@ -100,6 +101,7 @@ class _ParkedAnswer(DeferredAnswer):
         request: FastFetch,
         partition: Partition,
         connection: KafkaConnection,
+        permissions: TopicPermissions | None,
         size: int,
         began: float,
     ) -> None:
@@ -108,6 +110,7 @@ class _ParkedAnswer(DeferredAnswer):
         self._request = request
         self._partition = partition
         self._connection = connection
+        self._permissions = permissions
         self._needed_bytes = partition.readable_bytes + request.min_bytes - size
         self._began = began
 
@@ -132,7 +135,7 @@ class _ParkedAnswer(DeferredAnswer):
 
     def _retry(self, is_late: bool) -> None:
         try:
-            answer, size = self._fetches.read(self._request, self._partition)
+            answer, size = self._read()
             if answer is None:
                 self._stop()
                 self._send(self._fetches.handle(self._frame, self._connection))
@@ -145,6 +148,13 @@ class _ParkedAnswer(DeferredAnswer):
                 self._needed_bytes = self._partition.readable_bytes + self._request.min_bytes - size
         except Exception as bug:  # noqa: BLE001 - a bug ends this connection, not the broker
             self._connection.cut_off(bug)
+
+    def _read(self) -> tuple[list[Chunk] | None, int]:
+        """Read again; the client may have lost its right while it waited, and the ordinary path says so."""
+        permissions = self._permissions
+        if permissions is not None and not permissions.may_read(self._request.topic):
+            return None, 0
+        return self._fetches.read(self._request, self._partition)
 
     def _stop(self) -> None:
         self._parked.stop()
