@@ -54,6 +54,7 @@ USES = {
                 print("refused", broker.node.listener.counters.not_authenticated >= 1)
     """,
     "authorizers": """
+        import os
         import sys
         from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
         from confluent_kafka.admin import AdminClient, NewTopic
@@ -77,6 +78,7 @@ USES = {
 
         with open(sys.argv[1], "w") as file:
             file.write("alice:pw-alice\\nbob:pw-bob\\nadmin:pw-admin\\n")
+        os.chmod(sys.argv[1], 0o600)
         settings = {
             "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
             "sasl.plain.credentials.file": sys.argv[1],

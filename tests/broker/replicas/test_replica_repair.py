@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from tests.broker.replicas.fetcher_host import EPOCH, LEADER, ME, host, named, row
@@ -15,6 +16,7 @@ from qanat.cluster.values import PartitionState
 from qanat.log.segments.batch_scan import Damage
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import StorageError
+from qanat.model.ids import TopicPartition
 from qanat.wire.kafka.messages.fetch import EpochEndOffset
 
 
@@ -22,14 +24,20 @@ async def test_a_replica_that_diverges_is_truncated_and_does_not_lead_meanwhile(
     async with host() as broker:
         replica = await broker.following(0, records=3)
         await broker.request(0)
+        park, meanwhile = broker.park, list[list[TopicPartition]]()
+
+        def note(work: Any) -> Any:
+            meanwhile.append(list(broker.fetchers.truncating))
+            return park(work)
+
+        broker.park = note
         broker.link.answer(row(diverging_epoch=EpochEndOffset(EPOCH - 1, 1)))
-        await until(lambda: replica.at in broker.fetchers.truncating)
-        await broker.fetchers.truncating[replica.at]
+        assert named(await broker.request(1)) == [(0, 1)]
+
+        assert replica.log.end_offset == 1
+        assert [replica.at] in meanwhile
         assert broker.fetchers.truncating == {}
         assert broker.happened("retire")[-1] == [replica.at], "it is not read meanwhile"
-
-        assert named(await broker.request(1)) == [(0, 1)]
-        assert replica.log.end_offset == 1
 
 
 async def test_a_replica_restarts_where_its_leaders_log_starts_later() -> None:

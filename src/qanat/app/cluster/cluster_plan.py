@@ -15,6 +15,7 @@ from qanat.model.errors import InvalidSettingError
 
 INTER_BROKER_OFFSET = 10_000
 REPLICAS_MAX = 3
+_PORT_MAX = 65_535
 LISTENERS, ADVERTISED, ADVERTISED_PORT = "listeners", "advertised.listeners", "advertised.port"
 _INTERNAL_TOPICS = (
     "offsets.topic.replication.factor",
@@ -138,8 +139,20 @@ def plan_cluster(
         ),
         tuple(settings),
     )
+    for broker in plan.brokers:
+        for one in plan.ports(broker):
+            require_port(f"broker {broker.node_id}", one, "--port or --http-port")
     _refuse_shared_ports(plan)
     return plan
+
+
+def require_port(who: str, port: int, flags: str) -> None:
+    """Refuse a number that is no port."""
+    if not 0 < port <= _PORT_MAX:
+        raise InvalidSettingError(
+            f"{who} cannot have port {port}: ports go from 1 to {_PORT_MAX}, and brokers listen to each other "
+            f"{INTER_BROKER_OFFSET} above --port; choose another {flags}"
+        )
 
 
 def _refuse_shared_ports(plan: ClusterPlan) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from qanat.app.child_processes import end_with_parent
-from qanat.app.cluster.cluster_plan import INTER_BROKER_OFFSET, BrokerPlan, ClusterPlan
+from qanat.app.cluster.cluster_plan import BrokerPlan, ClusterPlan, require_port
 from qanat.app.cluster.pid_file import ClusterError, write_pid_file
 from qanat.telemetry.events import log_event
 
@@ -25,7 +25,6 @@ _AFTER_STOP_S = 0.2
 _EARLY_S = 5.0
 """A process that ends this soon after its start has failed to start."""
 _FAILED_STARTS_MAX = 3
-_PORT_MAX = 65_535
 
 
 @dataclass(slots=True)
@@ -150,11 +149,7 @@ def _require_free_ports(plan: ClusterPlan) -> None:
 
 def require_free_port(who: str, port: int, flags: str) -> None:
     """Refuse a port in use: the process that answers there would be mistaken for the broker."""
-    if not 0 < port <= _PORT_MAX:
-        raise ClusterError(
-            f"{who} cannot have port {port}: ports go from 1 to {_PORT_MAX}, and brokers listen to each other "
-            f"{INTER_BROKER_OFFSET} above --port; choose another {flags}"
-        )
+    require_port(who, port, flags)
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
