@@ -48,6 +48,9 @@ def broker() -> Iterator[EmbeddedBroker]:
         yield running
 
 
+FOREVER = {"retention.ms": -1}
+"""Of topics whose records have timestamps of long ago."""
+
 _numbers = count()
 """Counts topics: a test that is run again has another one."""
 
@@ -55,7 +58,7 @@ _numbers = count()
 @pytest.fixture
 def topic(broker: EmbeddedBroker, request: pytest.FixtureRequest) -> str:
     name = f"{re.sub('[^a-z0-9-]+', '-', request.node.name)[:80]}-{next(_numbers)}"
-    broker.create_topic(name, partitions=3)
+    broker.create_topic(name, partitions=3, configs=FOREVER)
     return name
 
 

@@ -12,7 +12,7 @@ import pyarrow.dataset  # type: ignore[import-untyped]
 import pytest
 from confluent_kafka import Producer
 from demo.fleet import MINUTE_MS, Sent, Truth, measure
-from tests.spark.conftest import QUIET
+from tests.spark.conftest import FOREVER, QUIET
 from tests.spark.pipelines.plain import SIZES, Window, closed, expected
 
 from qanat.spark.pipelines.bundled.catalogue import named
@@ -61,6 +61,8 @@ class Run:
 
     def __init__(self, spark: SparkSession, broker: EmbeddedBroker, topic: str, folder: Path) -> None:
         self.spark, self.broker, self.topic, self.folder = spark, broker, topic, folder
+        for name in (f"{topic}-dead", f"{topic}-rollup"):
+            broker.create_topic(name, partitions=2, configs=FOREVER)
 
     def __call__(self, **settings: str) -> dict[str, Tally]:
         given = {"input": self.topic, "dead": f"{self.topic}-dead", "output": f"{self.topic}-rollup", **settings}

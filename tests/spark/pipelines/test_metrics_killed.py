@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from demo.fleet import Sent, Truth, measure
+from tests.spark.conftest import FOREVER
 from tests.spark.pipelines.plain import SIZES, Window, closed, expected
 
 from qanat.testing import EmbeddedBroker
@@ -64,7 +65,8 @@ class Run:
 
 def test_each_window_comes_out_once_whatever_is_killed(tmp_path: Path) -> None:
     with EmbeddedBroker() as broker:
-        broker.create_topic("metrics.inbound", partitions=3)
+        for name in ("metrics.inbound", "metrics.rollup", "metrics.dead"):
+            broker.create_topic(name, partitions=3, configs=FOREVER)
         records = list(measure(START_MS, 60, Truth(), every_ms=1000))
         send(broker, records)
 

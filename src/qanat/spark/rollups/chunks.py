@@ -34,9 +34,8 @@ def measured(judged: Judged) -> Measured:
     Two measurements are the same if id, metric, source and time are.
     """
     metrics, sources = judged.metrics.dictionary_encode(), judged.sources.dictionary_encode()
-    codes = metrics.indices.to_numpy(zero_copy_only=False) * len(sources.dictionary) + sources.indices.to_numpy(
-        zero_copy_only=False
-    )
+    of_metrics, of_sources = (one.indices.to_numpy(zero_copy_only=False).astype(np.int64) for one in (metrics, sources))
+    codes = of_metrics * len(sources.dictionary) + of_sources
     unique, positions = np.unique(codes, return_inverse=True)
     of_metric, of_source = np.divmod(unique, max(1, len(sources.dictionary)))
     series = _mixed(_hashes(metrics.dictionary)[of_metric], _hashes(sources.dictionary)[of_source])

@@ -132,11 +132,9 @@ class _Writing:
         waiting = sorted((one for one in messages if isinstance(one, Waiting)), key=lambda one: one.task)
         staging = Staging(self._staging)
         batches = (batch for one in waiting for batch in staging.take(one.staged))
-        number = batch_id
         if waiting:
             known_by = f"qanat-spark-{self._txn_name() or waiting[0].query}"
-            if self._options.txn_version is not None:
-                number = self._options.txn_version
+            number = batch_id if self._options.txn_version is None else self._options.txn_version
             commit_once(self._options.access, self._options.transactional_id or known_by, known_by, number, batches)
         staging.drop(self._folder(batch_id), [one.staged for one in waiting])
 

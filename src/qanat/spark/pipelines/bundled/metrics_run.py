@@ -28,6 +28,7 @@ from qanat.spark.worker_memory import retain_memory
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 CHECKPOINT = "checkpoints/metrics"
 _ROLLUP = (
@@ -69,7 +70,7 @@ def _refuse_old(folder: str) -> None:
         )
 
 
-def _rollup(spark: SparkSession, wanted: MetricsSettings, run_options: RunOptions, checkpoint: str):  # type: ignore[no-untyped-def]
+def _rollup(spark: SparkSession, wanted: MetricsSettings, run_options: RunOptions, checkpoint: str) -> StreamingQuery:
     source = Source(
         topics=list(wanted.input.names),
         start=wanted.start,
@@ -105,7 +106,7 @@ def _taken_in(batches: Iterator[pa.RecordBatch], rules: Rules, dead: str) -> Ite
     return intake(batches, rules, dead)
 
 
-def _lake(spark: SparkSession, wanted: MetricsSettings, run_options: RunOptions, checkpoint: str):  # type: ignore[no-untyped-def]
+def _lake(spark: SparkSession, wanted: MetricsSettings, run_options: RunOptions, checkpoint: str) -> StreamingQuery:
     source = Source(topic=wanted.output, schema=_ROLLUP, options={**wanted.limits.options()})
     rows = (
         read_source(spark, source, run_options.cluster)
