@@ -139,3 +139,27 @@ def test_a_member_that_is_back_misses_nothing_while_another_stays_that_cannot_co
 
     assert outline(settle(before, mixed, TWO, Evidence({1: proof()}))) == (0, (0,), [1])
     assert settle(before, mixed, TWO, Evidence({1: proof()})).eligible == (Member(1, 10),)
+
+
+def test_of_those_that_are_back_one_that_does_not_stop_leads() -> None:
+    back = Nodes({0: Node(EPOCH, True, 0, 10), 1: Node(EPOCH, False, 0, 10)}, {})
+
+    assert outline(settle(state(), back, TWO, proved(proof(), proof()))) == (1, (0, 1), [])
+
+
+def test_an_unclean_election_of_new_logs_waits_for_absent_brokers_up_to_a_bound() -> None:
+    unclean = Rules(is_unclean_allowed=True)
+    new = proved(proof(generation=15), proof(generation=15))
+
+    assert settle(state(0, 1), crashed(0, 1), unclean, new).leader == NO_LEADER
+    assert settle(state(0, 1), crashed(0, 1), unclean, replace(new, is_overdue=True)).is_recovered
+
+
+def test_an_unclean_election_needs_a_replica_that_is_there() -> None:
+    assert settle(state(), crashed(), Rules(is_unclean_allowed=True)).leader == NO_LEADER
+
+
+def test_a_leader_that_was_no_member_leads_in_a_new_epoch() -> None:
+    after = settle(state(0, eligible=(1,), leader=1), stopped_cleanly(1), TWO, Evidence({1: proof()}))
+
+    assert (after.leader, after.leader_epoch) == (1, 4)
