@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.log.batches import batch
 from tests.log.directories import WatchedFiles, WorkerBarrier, running_log, until
+from tests.log.runtime.test_ingest import staged
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.broker.replicas.partition import EndMarker, Partition
@@ -232,3 +233,17 @@ async def test_a_new_leader_says_so_until_its_followers_have_confirmed_what_its_
         follow(partition, 2)
         await asyncio.wait_for(waiting, 10)
         partition.require_high_watermark()
+
+
+async def test_a_file_of_batches_is_ingested_by_the_leader_and_not_by_a_retired_one() -> None:
+    async with leading(has_sole_client=True) as (runtime, partition):
+        batches = [batch(2), batch(3)]
+        written = await partition.ingest(staged(runtime, batches, 5))
+        assert written.base_offset == 0
+        assert partition.log.end_offset == 5
+        assert partition.written_bytes == sum(map(len, batches))
+        partition.retire()
+        with pytest.raises(NotLeaderError):
+            await partition.ingest(staged(runtime, batches, 5))
+
+        assert partition.log.end_offset == 5

@@ -64,6 +64,16 @@ def test_a_condition_is_negated_and_only_the_head_of_a_compound_statement_is_its
     assert found == [("if a.is_open:", "if (not (a.is_open)):"), ("a.close()", "pass")]
 
 
+def test_equal_statements_of_a_function_are_mutants_of_their_own_and_counted() -> None:
+    source = "def f(a):\n    if a:\n        return\n    a()\n    return\n"
+    found = [one for one in mutations_of("m", source) if one.was == "return"]
+
+    assert [(one.line, one.number) for one in found] == [(3, 1), (5, 2)]
+    assert len({one.key for one in found}) == 2
+    text = "\n".join(["- module: m", "  mutants:", *as_entry(found[1]), "      why: it ends here anyway"])
+    assert list(read_accepted(text)) == [found[1].key]
+
+
 def test_what_tests_should_not_pin_down_is_left_alone() -> None:
     source = """
         LIMIT = 3

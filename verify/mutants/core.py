@@ -11,7 +11,7 @@ from verify.mutants.mutations import Mutation, mutations_of
 ROOT = Path(__file__).resolve().parents[2]
 _HERE = Path(__file__).resolve().parent
 
-Key = tuple[str, str, str, str]
+Key = tuple[str, str, str, str, int]
 
 
 def mapped_tests() -> dict[str, list[str]]:
@@ -29,7 +29,8 @@ def read_accepted(text: str) -> dict[Key, str]:
     found: dict[Key, str] = {}
     for entry in yaml.safe_load(text) or []:
         for change in entry["mutants"]:
-            found[entry["module"], change["in"], change["was"], change["becomes"]] = change["why"]
+            number = change.get("number", 1)
+            found[entry["module"], change["in"], change["was"], change["becomes"], number] = change["why"]
     return found
 
 

@@ -43,11 +43,13 @@ class Mutation(NamedTuple):
     was: str
     becomes: str
     source: str
+    number: int = 1
+    """Counts equal changes of equal statements in one function."""
 
     @property
-    def key(self) -> tuple[str, str, str, str]:
+    def key(self) -> tuple[str, str, str, str, int]:
         """The identity of a mutant, which does not change when lines move."""
-        return self.module, self.function, self.was, self.becomes
+        return self.module, self.function, self.was, self.becomes, self.number
 
     def __str__(self) -> str:
         return f"{self.module}:{self.line} {self.function}: {self.was}  =>  {self.becomes}"
@@ -55,8 +57,11 @@ class Mutation(NamedTuple):
 
 def mutations_of(module: str, source: str) -> list[Mutation]:
     """All mutants of a source, in its order, each once."""
-    found = {one.key: one for one in _Finder(module, source).find()}
-    return sorted(found.values(), key=lambda one: one.line)
+    found: dict[tuple[str, str, str, str, int], dict[str, Mutation]] = {}
+    for one in _Finder(module, source).find():
+        alike = found.setdefault(one.key, {})
+        alike.setdefault(one.source, one._replace(number=len(alike) + 1))
+    return sorted((one for alike in found.values() for one in alike.values()), key=lambda one: one.line)
 
 
 class _Finder:

@@ -48,6 +48,7 @@ def as_entry(mutation: Mutation) -> list[str]:
         f"    - in: {mutation.function}",
         f"      was: {_quoted(mutation.was)}",
         f"      becomes: {_quoted(mutation.becomes)}",
+        *([f"      number: {mutation.number}"] if mutation.number > 1 else []),
     ]
 
 

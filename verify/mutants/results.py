@@ -68,6 +68,6 @@ def _read(path: Path) -> dict[Key, tuple[str, Judgement]]:
             entry: Any = json.loads(line)
         except ValueError:  # Empty, or the last line of a run that was killed.
             continue
-        of, (module, function, was, becomes), outcome, test = entry
-        found[module, function, was, becomes] = of, Judgement(Outcome(outcome), test)
+        of, (module, function, was, becomes, number), outcome, test = entry
+        found[module, function, was, becomes, number] = of, Judgement(Outcome(outcome), test)
     return found
