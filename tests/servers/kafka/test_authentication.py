@@ -26,8 +26,7 @@ from qanat.wire.kafka.registry import ApiKey
 RIGHT, WRONG = b"\0alice\0secret", b"\0alice\0guess"
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+def secured(tmp_path: Path) -> EmbeddedBroker:
     credentials = tmp_path / "credentials"
     credentials.write_text("alice:secret\n")
     credentials.chmod(0o600)
@@ -36,7 +35,12 @@ def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
         "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT",
         "sasl.plain.credentials.file": str(credentials),
     }
-    with EmbeddedBroker(settings=settings) as broker:
+    return EmbeddedBroker(settings=settings)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+    with secured(tmp_path) as broker:
         yield broker
 
 
@@ -99,6 +103,18 @@ def test_a_wrong_bare_token_ends_the_connection(broker: EmbeddedBroker) -> None:
         client.send_bytes(struct.pack(">i", len(WRONG)) + WRONG)
         with pytest.raises(EOFError):
             client.receive_bytes()
+
+
+def test_refusals_of_one_broker_do_not_silence_another(
+    broker: EmbeddedBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with secured(tmp_path) as other:
+        for each in (broker, other):
+            with RawClient(each.bootstrap_servers) as client:
+                client.ask(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest("PLAIN"))
+                client.ask(ApiKey.SASL_AUTHENTICATE, 2, SaslAuthenticateRequest(WRONG))
+
+    assert caplog.text.count("authentication failed") == 2
 
 
 def test_a_wrong_token_is_answered_late_without_a_reason_and_the_connection_ends(broker: EmbeddedBroker) -> None:

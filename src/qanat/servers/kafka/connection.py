@@ -55,11 +55,7 @@ Outcome = Answer | Parked | DeferredAnswer | Coroutine[Any, Any, "Answer | Parke
 """A future is a parked answer; a coroutine holds the requests behind it, and may then park."""
 
 
-def _nothing() -> None:
-    pass
-
-
-def _ignore(connection: KafkaConnection) -> None:
+def _ignore(connection: KafkaConnection, reason: str = "") -> None:
     pass
 
 
@@ -123,8 +119,8 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
         """Whether it came over the inter-broker listener."""
         self.is_inter_broker = False
         """Whether a broker is at its other end: it came over that listener and may act as one."""
-        self.on_refused: Callable[[], None] = _nothing
-        """Called when the client fails to authenticate."""
+        self.on_refused: Callable[[KafkaConnection, str], None] = _ignore
+        """Called with the reason when the client fails to authenticate."""
         self.on_authenticated: Callable[[KafkaConnection], None] = _ignore
         """Called when the client is authenticated."""
         self.is_refused = False

@@ -42,6 +42,7 @@ class KafkaListener:
             self.dispatcher.interceptor = authorize
         self._on_fault = on_fault
         self._log_refused = RateLimitedEvent("connection refused: too many")
+        self._log_not_authenticated = RateLimitedEvent("authentication failed")
         self._limits = ConnectionLimits(
             settings.socket_request_max_bytes,
             settings.max_unanswered_requests,
@@ -124,7 +125,7 @@ class KafkaListener:
         self.counters.accepted += 1
         if endpoint.security is not None:
             connection.conversation = endpoint.security.begin_authentication()
-            connection.on_refused = self._count_refusal
+            connection.on_refused = self._refuse
             connection.on_authenticated = endpoint.security.note_principal
             endpoint.security.note_principal(connection)
         if len(self._connections) > self._broker.settings.max_connections:
@@ -133,8 +134,9 @@ class KafkaListener:
             connection.is_refused = True
         return connection
 
-    def _count_refusal(self) -> None:
+    def _refuse(self, connection: KafkaConnection, reason: str) -> None:
         self.counters.not_authenticated += 1
+        self._log_not_authenticated(peer=connection.peer, reason=reason)
 
     def _cut_off(self, connection: KafkaConnection, fault: BaseException) -> None:
         self.counters.cut_off += 1

@@ -13,7 +13,6 @@ from qanat.model.errors import MalformedMessageError
 from qanat.security.authentication import Accepted, Refused, Step
 from qanat.security.sasl_exchange import Stage
 from qanat.servers.kafka.connection import Answer, KafkaConnection
-from qanat.telemetry.events import RateLimitedEvent
 from qanat.wire.kafka.headers import read_request_header
 from qanat.wire.kafka.registry import ApiKey
 
@@ -25,7 +24,6 @@ _ALLOWED = {
     Stage.UNAUTHENTICATED: (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE),
     Stage.IN_REQUESTS: (ApiKey.SASL_AUTHENTICATE,),
 }
-_log_refused = RateLimitedEvent("authentication failed")
 
 
 def admit(frame: memoryview, connection: KafkaConnection) -> Answer:
@@ -50,8 +48,7 @@ def step(token: bytes, connection: KafkaConnection) -> Step:
         connection.conversation = None
         connection.on_authenticated(connection)
     elif isinstance(outcome, Refused):
-        connection.on_refused()
-        _log_refused(peer=connection.peer, reason=outcome.reason)
+        connection.on_refused(connection, outcome.reason)
     return outcome
 
 
