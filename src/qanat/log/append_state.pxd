@@ -5,6 +5,11 @@ from qanat.log.segments.segment_end cimport SegmentEnd
 from qanat.wire.kafka.fast_produce cimport FastHeader
 from qanat.wire.placing cimport place
 
+@cython.final
+cdef class Appended:
+    cdef readonly long long base_offset, last_offset
+    cdef readonly bint is_duplicate, is_flush_due
+
 cdef class LogEnd:
     cdef public DirectoryState state
     cdef public object files, directory, topic_partition, settings, epochs, producers, unflushed_since_ms, running_job
@@ -15,9 +20,10 @@ cdef class LogEnd:
     cdef public long long _flush_messages, flush_ms
     cpdef bint admits_fast(self, long long size, long long max_timestamp, long long now_ms) except -1
     @cython.locals(size=cython.longlong, base_offset=cython.longlong, last_offset=cython.longlong, segment=SegmentEnd)
-    cpdef append_fast(self, batch, FastHeader header, long long leader_epoch, long long now_ms)
-    @cython.locals(is_flush_due=bint)
-    cpdef appended(self, header, long long base_offset, long long now_ms)
+    cpdef Appended append_fast(self, batch, FastHeader header, long long leader_epoch, long long now_ms)
+    cpdef Appended appended(self, header, long long base_offset, long long now_ms)
+    @cython.locals(appended=Appended)
+    cpdef Appended describe_append(self, long long base_offset, long long last_offset)
     @cython.locals(segment=SegmentEnd)
     cpdef SegmentEnd segment_for(self, long long last_delta, long long size, long long base_offset, long long now_ms)
     @cython.locals(segment=SegmentEnd)

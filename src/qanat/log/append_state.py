@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from qanat.log.producer_snapshots import encode_snapshot
 from qanat.log.segments.segment import ClosedSegment, Segment
 from qanat.log.settings import NEVER_MS
@@ -31,14 +29,26 @@ if TYPE_CHECKING:
     from qanat.wire.kafka.fast_produce import FastHeader
 
 
-class Appended(Struct, frozen=True, gc=False):
+class Appended:
     """Where a batch is in the log."""
 
-    base_offset: int
-    last_offset: int
-    is_duplicate: bool
-    is_flush_due: bool
-    """Whether `flush.messages` requires the batch on disk before it is acknowledged."""
+    __slots__ = ("base_offset", "is_duplicate", "is_flush_due", "last_offset")
+
+    def __init__(self, base_offset: int, last_offset: int, is_duplicate: bool, is_flush_due: bool) -> None:
+        self.base_offset = base_offset
+        self.last_offset = last_offset
+        self.is_duplicate = is_duplicate
+        self.is_flush_due = is_flush_due
+        """Whether `flush.messages` requires the batch on disk before it is acknowledged."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Appended) and self._fields() == other._fields()
+
+    def __repr__(self) -> str:
+        return "Appended" + repr(self._fields())
+
+    def _fields(self) -> tuple[int, int, bool, bool]:
+        return self.base_offset, self.last_offset, self.is_duplicate, self.is_flush_due
 
 
 class LogEnd:
@@ -122,7 +132,7 @@ class LogEnd:
         self.note_append(header.last_offset_delta, size, base_offset, leader_epoch, now_ms)
         if header.producer_id >= 0:
             return self.appended(header, base_offset, now_ms)
-        return Appended(base_offset, last_offset, False, self.unflushed_records >= self._flush_messages)
+        return self.describe_append(base_offset, last_offset)
 
     def find_duplicate(self, header: ProducerHeader, leader_epoch: int) -> Appended | None:
         """Where a producer's batch is, if it was appended before; raises where it may not be appended."""
@@ -137,8 +147,16 @@ class LogEnd:
         """Enter a batch that was just written with its producer."""
         if header.producer_id >= 0:
             self.producers.record(header, base_offset, now_ms)
-        is_flush_due = self.unflushed_records >= self._flush_messages
-        return Appended(base_offset, base_offset + header.last_offset_delta, False, is_flush_due)
+        return self.describe_append(base_offset, base_offset + header.last_offset_delta)
+
+    def describe_append(self, base_offset: int, last_offset: int) -> Appended:
+        """Describe the batch that was just written."""
+        appended = Appended.__new__(Appended)  # In C without a call.
+        appended.base_offset = base_offset
+        appended.last_offset = last_offset
+        appended.is_duplicate = False
+        appended.is_flush_due = self.unflushed_records >= self._flush_messages
+        return appended
 
     def segment_for(self, last_delta: int, size: int, base_offset: int, now_ms: int) -> Segment:
         """The segment for the next batch: the active one, or a new one where that is full."""

@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False
 """Counters of the logs of a data directory."""
 
 from __future__ import annotations

@@ -6,13 +6,11 @@ import asyncio
 from collections import deque
 from typing import Any
 
-from msgspec.structs import replace
-
 from qanat.broker.coordinators.coordinator_shard import CoordinatorShard
 from qanat.broker.replicas import replica_fetchers
 from qanat.broker.replicas.local_replicas import FollowerReplica
 from qanat.broker.replicas.partition import Partition
-from qanat.broker.replicas.partition_end import Written
+from qanat.broker.replicas.partition_end import Written, written_at
 from qanat.broker.replicas.replica_fetchers import _ReplicaFetcher
 from qanat.log.recovery import active_segment_recovery
 from qanat.log.runtime.group_commit import GroupCommit
@@ -111,4 +109,5 @@ class _Hasty:
     def when_durable(self) -> None: ...
 
     def append_own(self, batch: bytearray) -> Written:
-        return replace(self._partition.append_own(batch), durable=None)
+        written = self._partition.append_own(batch)
+        return written_at(written.base_offset, written.append_time_ms, None)

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from qanat.log.runtime.sync_future import SyncFuture
 from qanat.log.settings import TimestampType
 from qanat.model.errors import NotLeaderError
@@ -33,12 +31,22 @@ if TYPE_CHECKING:
 _LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
 
 
-class Written(Struct, frozen=True):
+class Written:
     """A batch in the log, and the future that its acknowledgement by acks=all waits for."""
+
+    __slots__ = ("append_time_ms", "base_offset", "durable")
 
     base_offset: int
     append_time_ms: int
     durable: SyncFuture[None] | None
+
+
+def written_at(base_offset: int, append_time_ms: int, durable: SyncFuture[None] | None) -> Written:
+    written = Written.__new__(Written)  # In C without a call.
+    written.base_offset = base_offset
+    written.append_time_ms = append_time_ms
+    written.durable = durable
+    return written
 
 
 class PartitionEnd:
@@ -90,7 +98,7 @@ class PartitionEnd:
         self.written_bytes += len(batch)
         end_offset = appended.last_offset + 1
         self._advance_to(end_offset, end_offset)
-        return Written(appended.base_offset, NO_TIMESTAMP, None)
+        return written_at(appended.base_offset, NO_TIMESTAMP, None)
 
     def _advance_to(self, end_offset: int, log_end: int) -> None:
         self.log.advance_high_watermark(end_offset)
@@ -123,14 +131,14 @@ class PartitionEnd:
             self.advance()
         elif appended.is_flush_due:
             durable = self._runtime.when_flushed(self.log, appended.last_offset + 1)
-        return Written(appended.base_offset, append_time_ms, durable)
+        return written_at(appended.base_offset, append_time_ms, durable)
 
     def _written_for_followers(self, appended: Appended) -> Written:
         is_log_time = self.log.settings.message_timestamp_type is _LOG_APPEND_TIME
         append_time_ms = self._runtime.clock_ms() if is_log_time else NO_TIMESTAMP
         self._wake_followers()
         self.advance()
-        return Written(appended.base_offset, append_time_ms, self._when_committed(appended.last_offset + 1))
+        return written_at(appended.base_offset, append_time_ms, self._when_committed(appended.last_offset + 1))
 
     def _when_committed(self, end_offset: int) -> SyncFuture[None] | None:
         """When every member of the in-sync set has everything below; None where it has."""

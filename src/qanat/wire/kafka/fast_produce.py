@@ -67,15 +67,14 @@ class FastHeader:
         "record_count",
     )
 
-    def __init__(self) -> None:
-        self.record_count = 0
-        self.last_offset_delta = 0
-        self.crc = 0
-        self.max_timestamp = 0
-        self.producer_id = 0
-        self.producer_epoch = 0
-        self.base_sequence = 0
-        self.is_transactional = False
+    record_count: int
+    last_offset_delta: int
+    crc: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    is_transactional: bool
 
     @property
     def last_sequence(self) -> int:
@@ -103,18 +102,17 @@ class FastProduce:
         "version",
     )
 
-    def __init__(self) -> None:
-        self.version = 0
-        self.correlation_id = 0
-        self.client_id_end = 0
-        self.acks = 0
-        self.timeout_ms = 0
-        self.index = 0
-        self.start = 0
-        self.end = 0
-        self.name = b""
-        self.transactional_id: bytes | None = None
-        self.header: FastHeader | None = None
+    version: int
+    correlation_id: int
+    client_id_end: int
+    acks: int
+    timeout_ms: int
+    index: int
+    start: int
+    end: int
+    name: bytes
+    transactional_id: bytes | None
+    header: FastHeader | None
 
 
 def int16_at(data: Buffer, position: int) -> int:
@@ -133,7 +131,7 @@ def uint32_at(data: Buffer, position: int) -> int:
 
 def int64_at(data: Buffer, position: int) -> int:
     high = int32_at(data, position)
-    return high * 0x100000000 + uint32_at(data, position + 4)
+    return high * 0x10000 * 0x10000 + uint32_at(data, position + 4)  # A constant beyond 32 bits would be a Python int.
 
 
 def read_fast_produce(frame: Buffer) -> FastProduce | None:
@@ -172,7 +170,9 @@ def _read(data: Buffer, size: int) -> FastProduce | None:
     for at in range(10, position):
         if data[at] >= 0x80:
             return None
-    request = FastProduce()
+    request = FastProduce.__new__(FastProduce)  # In C without a call.
+    request.transactional_id = None
+    request.header = None
     request.version = version
     request.correlation_id = int32_at(data, 4)
     request.client_id_end = position
@@ -283,7 +283,7 @@ def _header(data: Buffer, at: int, end: int) -> FastHeader | None:
     count = int32_at(data, at + COUNT_AT)
     if count < 1 or int32_at(data, at + LAST_DELTA_AT) != count - 1:
         return None
-    header = FastHeader()
+    header = FastHeader.__new__(FastHeader)
     header.producer_id = int64_at(data, at + PRODUCER_ID_AT)
     header.producer_epoch = int16_at(data, at + PRODUCER_EPOCH_AT)
     header.base_sequence = int32_at(data, at + BASE_SEQUENCE_AT)
