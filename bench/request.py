@@ -26,7 +26,7 @@ from bench.workloads.settings import FLUSHED
 from qanat.api.interceptor import authorize
 from qanat.broker.replicas.partition import Partition
 from qanat.security.authentication import Principal
-from qanat.security.authorization import Operation, Resource
+from qanat.security.authorization import Operation, Resource, ResourceKind
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.dispatch import Dispatcher
@@ -124,6 +124,9 @@ class AllowAll:
     revision = 0
 
     def allows(self, principal: Principal, host: str, operation: Operation, resource: Resource) -> bool:
+        return True
+
+    def allows_any(self, principal: Principal, host: str, operation: Operation, kind: ResourceKind) -> bool:
         return True
 
 

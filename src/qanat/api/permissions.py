@@ -1,7 +1,11 @@
+# cython: language_level=3, annotation_typing=False
 """What one principal may do from one address: the authorizer's answers, kept as long as its rules stay the same.
 
 Connections of the same principal and address share them. An authorizer without a revision
-(`security.authorization.RevisedAuthorizer`) is asked every time.
+(`security.authorization.RevisedAuthorizer`) is asked every time. The rules of the APIs ask here, and the fast paths of
+Produce and Fetch.
+
+Compiled and interpreted like `log.append_state`.
 """
 
 from __future__ import annotations
@@ -13,30 +17,33 @@ _DECISIONS_MAX = 4096
 """Answers that are kept; when there are more, all are forgotten and found again."""
 _IDENTITIES_MAX = 256
 
+_Question = tuple[Operation, ResourceKind, str | None]
+"""No name: is there any?"""
+
 
 class Permissions:
     """The answers for one principal and address."""
 
-    __slots__ = ("_authorizer", "_decided", "_host", "_is_super", "_principal", "_revised", "_revision")
+    __slots__ = ("_authorizer", "_decided", "_host", "_is_super", "_revised", "_revision", "principal")
 
     def __init__(self, authorizer: Authorizer, principal: Principal, host: str, *, is_super: bool = False) -> None:
         self._authorizer = authorizer
         self._revised = authorizer if isinstance(authorizer, RevisedAuthorizer) else None
-        self._principal = principal
+        self.principal = principal
         self._host = host
         self._is_super = is_super
         self._revision = -1
-        self._decided: dict[tuple[Operation, ResourceKind, str | None], bool] = {}
+        self._decided: dict[_Question, bool] = {}
 
     def __eq__(self, other: object) -> bool:
         """Equal ones give equal answers."""
         if not isinstance(other, Permissions):
             return NotImplemented
-        same = self._principal == other._principal and self._host == other._host
+        same = self.principal == other.principal and self._host == other._host
         return same and self._is_super == other._is_super and self._authorizer is other._authorizer
 
     def __hash__(self) -> int:
-        return hash((self._principal, self._host, self._is_super))
+        return hash((self.principal, self._host, self._is_super))
 
     @property
     def revision(self) -> int:
@@ -48,12 +55,12 @@ class Permissions:
         if self._is_super:
             return True
         if self._revised is None:
-            return self._authorizer.allows(self._principal, self._host, operation, Resource(kind, name))
-        decided = self._current(self._revised.revision)
-        answer = decided.get((operation, kind, name))
+            return self._authorizer.allows(self.principal, self._host, operation, Resource(kind, name))
+        key = (operation, kind, name)
+        answer = self._current().get(key)
         if answer is None:
-            answer = self._revised.allows(self._principal, self._host, operation, Resource(kind, name))
-            decided[operation, kind, name] = answer
+            answer = self._revised.allows(self.principal, self._host, operation, Resource(kind, name))
+            self._keep(key, answer)
         return answer
 
     def allow_any(self, operation: Operation, kind: ResourceKind) -> bool | None:
@@ -61,19 +68,26 @@ class Permissions:
         cannot say."""
         if self._is_super or self._revised is None:
             return True if self._is_super else None
-        decided = self._current(self._revised.revision)
-        answer = decided.get((operation, kind, None))
+        key = (operation, kind, None)
+        answer = self._current().get(key)
         if answer is None:
-            answer = self._revised.allows_any(self._principal, self._host, operation, kind)
-            decided[operation, kind, None] = answer
+            answer = self._revised.allows_any(self.principal, self._host, operation, kind)
+            self._keep(key, answer)
         return answer
 
-    def _current(self, revision: int) -> dict[tuple[Operation, ResourceKind, str | None], bool]:
-        """The answers of this revision, with room for one more."""
-        if revision != self._revision or len(self._decided) >= _DECISIONS_MAX:
+    def _current(self) -> dict[_Question, bool]:
+        """The answers of this revision."""
+        assert self._revised is not None, "only answers of a revision are kept"
+        revision = self._revised.revision
+        if revision != self._revision:
             self._decided.clear()
             self._revision = revision
         return self._decided
+
+    def _keep(self, key: _Question, answer: bool) -> None:
+        if len(self._decided) >= _DECISIONS_MAX:
+            self._decided.clear()
+        self._decided[key] = answer
 
 
 class PermissionTable:

@@ -17,7 +17,7 @@ from qanat.api.api_table import ServedApi
 from qanat.api.authorization import AccessCheck, handle_authorized
 from qanat.api.caller import Caller
 from qanat.api.parked_access import recheck_when_changed
-from qanat.api.permissions import PermissionTable
+from qanat.api.permissions import Permissions, PermissionTable
 from qanat.api.request_context import RequestContext
 from qanat.broker.broker import Broker
 from qanat.model.errors import MalformedMessageError
@@ -53,10 +53,14 @@ class ListenerSecurity:
             self._trusts_every_broker or str(caller.principal) in self._super_users
         )
 
+    def permissions(self, caller: Caller) -> Permissions:
+        """What a caller may do; valid as long as it has this principal."""
+        assert self._permissions is not None, "an authorizer is configured"
+        return self._permissions.of(caller.principal, caller.host)
+
     def access(self, broker: Broker, caller: Caller, version: int) -> AccessCheck:
         """What a caller may do with a request of this version."""
-        assert self._permissions is not None, "an authorizer is configured"
-        return AccessCheck(self._permissions.of(caller.principal, caller.host), caller, version, broker)
+        return AccessCheck(self.permissions(caller), caller, version, broker)
 
     def handle(self, served: ServedApi, request: Any, context: RequestContext) -> Any:
         """Handle a request as far as its caller is allowed to make it; the dispatcher's interceptor."""

@@ -8,7 +8,6 @@
 - `unauthenticated`    frames of a client before it is authenticated; `sasl_handshake`, `sasl_authenticate` its APIs
 - `fast_replies`, `fast_dispatch`  the fast path of a client that waits for each answer (compiled)
 - `produce_fast_path`, `fetch_fast_path`  the fast paths of the two most common requests
-- `topic_permissions`  what a connection may do to topics: the authorizer's decisions, for the fast paths
 - `request_accounting`  counts and times every request, on every path, and logs slow ones
 
 Rule 1: answers leave in the order of their requests, whatever is parked in between.

@@ -23,11 +23,11 @@ from qanat.security.authentication import ANONYMOUS
 from qanat.security.sasl_exchange import SaslExchange
 from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.fast_replies import FastReplies
-from qanat.servers.kafka.topic_permissions import TopicPermissions
 from qanat.wire.kafka.writing import Chunk
 
 if TYPE_CHECKING:
     from qanat.api.caller import Denial
+    from qanat.api.permissions import Permissions
     from qanat.servers.listener_security import ListenerSecurity
 
 Answer = list[Chunk] | None
@@ -105,8 +105,8 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
         self.principal = ANONYMOUS
         self.security: ListenerSecurity | None = None
         """What decides about its requests: its endpoint's security, where that has an authorizer."""
-        self.topic_permissions: TopicPermissions | None = None
-        """What the principal may do to topics, where an authorizer decides."""
+        self.permissions: Permissions | None = None
+        """What the principal may do, where an authorizer decides."""
         self.last_denial: Denial | None = None
         self.refused_batches = RefusedBatches()
         self.is_closed_by_broker = False
@@ -175,7 +175,6 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self.topic_permissions = None  # They refer to this connection.
         self._frames.release()
         if self._held_by is not None:
             self._held_by.cancel()

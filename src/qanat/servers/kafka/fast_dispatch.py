@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from qanat.api.interceptor import authorize
 from qanat.servers.kafka import unauthenticated
 from qanat.servers.kafka.produce_fast_path import ORDINARY_PATH, ProduceFastPath
-from qanat.servers.kafka.topic_permissions import TopicPermissions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from qanat.api.interceptor import Interceptor
+    from qanat.api.permissions import Permissions
     from qanat.broker.broker import Broker
     from qanat.servers.kafka.connection import KafkaConnection, Outcome
     from qanat.servers.kafka.fetch_fast_path import FetchFastPath
@@ -57,13 +57,12 @@ class FastDispatch:
                 return outcome
         return self._handle_ordinary(frame, connection, began)
 
-    def _permissions_of(self, connection: KafkaConnection) -> TopicPermissions | None:
+    def _permissions_of(self, connection: KafkaConnection) -> Permissions | None:
         """What the client may do by the security of its own endpoint; None where no authorizer decides there."""
         security = connection.security
         if security is None:
             return None
-        found = connection.topic_permissions
+        found = connection.permissions
         if found is None or found.principal is not connection.principal:
-            found = TopicPermissions(security, self._broker, connection)
-            connection.topic_permissions = found
+            found = connection.permissions = security.permissions(connection)
         return found

@@ -11,19 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from qanat.api.permissions import Permissions
 from qanat.broker.broker import Broker
 from qanat.broker.replicas.parked_fetch import ParkedFetch, Wake
 from qanat.broker.replicas.partition import Partition
 from qanat.model.errors import QanatError
+from qanat.security.authorization import Operation, ResourceKind
 from qanat.servers.kafka.connection import Answer, DeferredAnswer, KafkaConnection, Outcome, Parked
 from qanat.servers.kafka.request_accounting import RequestAccounting
-from qanat.servers.kafka.topic_permissions import TopicPermissions
 from qanat.wire.kafka.fast_fetch import FastFetch, read_fast_fetch, write_fast_fetch_head
 
 if TYPE_CHECKING:
     from qanat.wire.kafka.writing import Chunk
 
 Handle = Callable[[memoryview, KafkaConnection], Answer | Parked | DeferredAnswer]
+
+_READ, _TOPIC = Operation.READ, ResourceKind.TOPIC  # Looked up once: attribute access on an enumeration is slow.
 
 
 class FetchFastPath:
@@ -37,7 +40,7 @@ class FetchFastPath:
         self.handle = handle
 
     def try_handle(
-        self, frame: memoryview, connection: KafkaConnection, permissions: TopicPermissions | None, began: float
+        self, frame: memoryview, connection: KafkaConnection, permissions: Permissions | None, began: float
     ) -> Outcome:
         """The answer to a fetch, at once or when there is enough; None for the ordinary path.
 
@@ -47,7 +50,7 @@ class FetchFastPath:
         if request is None:
             return None
         partition = self._writable.get((request.topic, request.partition))
-        if partition is None or (permissions is not None and not permissions.may_read(request.topic)):
+        if partition is None or (permissions is not None and not permissions.allow(_READ, _TOPIC, request.topic)):
             return None
         answer, size = self.read(request, partition)
         if answer is not None and size < request.min_bytes and request.max_wait_ms > 0:
@@ -101,7 +104,7 @@ class _ParkedAnswer(DeferredAnswer):
         request: FastFetch,
         partition: Partition,
         connection: KafkaConnection,
-        permissions: TopicPermissions | None,
+        permissions: Permissions | None,
         size: int,
         began: float,
     ) -> None:
@@ -152,7 +155,7 @@ class _ParkedAnswer(DeferredAnswer):
     def _read(self) -> tuple[list[Chunk] | None, int]:
         """Read again; the client may have lost its right while it waited, and the ordinary path says so."""
         permissions = self._permissions
-        if permissions is not None and not permissions.may_read(self._request.topic):
+        if permissions is not None and not permissions.allow(_READ, _TOPIC, self._request.topic):
             return None, 0
         return self._fetches.read(self._request, self._partition)
 

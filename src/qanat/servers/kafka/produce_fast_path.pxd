@@ -1,8 +1,8 @@
 # The C types of produce_fast_path.py, for Cython; nothing here changes what the code means.
 cimport cython
+from qanat.api.permissions cimport Permissions
 from qanat.broker.replicas.partition_end cimport PartitionEnd, Written
 from qanat.servers.kafka.request_accounting cimport RequestAccounting
-from qanat.servers.kafka.topic_permissions cimport TopicPermissions
 from qanat.wire.kafka.fast_produce cimport FastHeader, FastProduce, read_fast_produce
 
 cdef int ALL, NONE
@@ -12,11 +12,11 @@ cdef class ProduceFastPath:
     cdef public RequestAccounting accounting
     cdef dict _writable
     @cython.locals(request=FastProduce, partition=PartitionEnd, written=Written, accounting=RequestAccounting, acks=int, elapsed_s=double)
-    cpdef try_handle(self, frame, connection, TopicPermissions permissions, double began)
+    cpdef try_handle(self, frame, connection, Permissions permissions, double began)
 
 @cython.locals(header=FastHeader)
 cpdef Written append(FastProduce request, batch, PartitionEnd partition)
 cpdef bint is_sound(FastHeader header, batch) except -1
 cpdef bint is_open(PartitionEnd partition, FastHeader header) except -1
 @cython.locals(transactional_id=bytes)
-cpdef bint may_write(FastProduce request, TopicPermissions permissions) except -1
+cpdef bint may_write(FastProduce request, name, Permissions permissions) except -1

@@ -6,7 +6,7 @@ producers, in open transactions and compressed ones included. A request that is 
 (`wire.kafka.fast_produce`), that must wait for the disk or a transaction coordinator before it is appended, or that is
 refused, takes the ordinary path from the start: a refusal changes nothing, so the ordinary path refuses it again, with
 its message.
-Where an authorizer decides, it decides here as well (`topic_permissions`).
+Where an authorizer decides, it decides here as well (`api.permissions`).
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
+from qanat.api.permissions import Permissions
 from qanat.api.records.leader_hints import add_leader_hints
 from qanat.broker.broker import Broker
 from qanat.broker.replicas.durable_acknowledgement import DurableAcknowledgement
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.replicas.partition_end import Written
 from qanat.model.errors import QanatError
+from qanat.security.authorization import Operation, ResourceKind
 from qanat.servers.kafka.connection import Answer, DeferredAnswer, KafkaConnection, Outcome
 from qanat.servers.kafka.request_accounting import RequestAccounting
-from qanat.servers.kafka.topic_permissions import TopicPermissions
 from qanat.wire.batch_header import CRC_FROM
 from qanat.wire.crc import crc32c
 from qanat.wire.kafka.fast_produce import CLIENT_ID_AT, FastHeader, FastProduce, read_fast_produce, write_fast_produce
@@ -37,6 +38,8 @@ from qanat.wire.kafka.messages.produce import (
 from qanat.wire.kafka.registry import ApiKey
 
 ALL, NONE = -1, 0  # C constants, the same as in `api.records.append`.
+# Looked up once: attribute access on an enumeration is slow.
+_WRITE, _TOPIC, _TRANSACTIONAL_ID = Operation.WRITE, ResourceKind.TOPIC, ResourceKind.TRANSACTIONAL_ID
 FAST_BYTES = 16 * 1024
 """Larger batches gain nothing from this: admission computes their checksum once."""
 
@@ -60,7 +63,7 @@ class ProduceFastPath:
         self._writable = broker.local_replicas.writable
 
     def try_handle(
-        self, frame: memoryview, connection: KafkaConnection, permissions: TopicPermissions | None, began: float
+        self, frame: memoryview, connection: KafkaConnection, permissions: Permissions | None, began: float
     ) -> Outcome | OrdinaryPath:
         """Append the batch of a request; its answer, at once or when the batch is durable.
 
@@ -76,7 +79,7 @@ class ProduceFastPath:
             return ORDINARY_PATH
         if partition is None or (acks == ALL and partition.leader is not None and partition.lacks_replicas):
             return ORDINARY_PATH
-        if permissions is not None and not may_write(request, permissions):
+        if permissions is not None and not may_write(request, at[0], permissions):
             return ORDINARY_PATH
         written = append(request, frame[request.start : request.end], partition)
         if written is None:
@@ -124,12 +127,12 @@ def is_open(partition: Partition, header: FastHeader) -> bool:
     return partition.log.producers.is_open(header.producer_id, header.producer_epoch)
 
 
-def may_write(request: FastProduce, permissions: TopicPermissions) -> bool:
+def may_write(request: FastProduce, name: str, permissions: Permissions) -> bool:
     """Whether the client may write to the topic, and under its transactional id."""
     transactional_id = request.transactional_id
-    if transactional_id is not None and not permissions.may_use_transactional_id(transactional_id):
+    if transactional_id is not None and not permissions.allow(_WRITE, _TRANSACTIONAL_ID, transactional_id.decode()):
         return False
-    return permissions.may_write(request.name)
+    return permissions.allow(_WRITE, _TOPIC, name)
 
 
 class _DurableAnswer(DeferredAnswer):

@@ -44,6 +44,9 @@ class Revised(Asked):
         super().__init__()
         self.revision = 1
 
+    def allows_any(self, principal: Principal, host: str, operation: Operation, kind: ResourceKind) -> bool:
+        return bool(self.allowed)
+
 
 class Client(ProducerHere):
     """A client behind an authorizer."""
