@@ -92,7 +92,9 @@ class Victim:
 
         def beat() -> None:
             with self.connect() as client:
-                while not over.is_set():
+                is_over = False
+                while not is_over:
+                    is_over = over.is_set()  # Asked at least once, however short the test.
                     began, queued = time.perf_counter(), self._queued_s()
                     client.sendall(GREETING)
                     (size,) = struct.unpack(">i", exactly(client, 4))

@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False
 """One client's connection: frames in, answers out in order, and never more in memory than the limits allow.
 
 A handler answers at once (a list of chunks), parks its answer (a future), or must finish something slow before the
@@ -5,6 +6,9 @@ next request is handled (a coroutine). Nothing polls, and an answer at once need
 
 Back-pressure: reading stops while the client does not take its answers, while too many of its requests or their bytes
 are unanswered, or while all connections together hold more request bytes than the broker allows (`connection_limits`).
+
+A client that waits for each answer sends one frame in a read, with nothing outstanding: the fast path
+(`_answer_single`). Compiled and interpreted like `log.append_state`.
 """
 
 from __future__ import annotations
@@ -18,11 +22,12 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from qanat.api.records.refused_batches import RefusedBatches
 from qanat.log.runtime.sync_future import SyncFuture
+from qanat.model.errors import QanatError
 from qanat.model.ordered_set import OrderedSet
 from qanat.security.authentication import ANONYMOUS
 from qanat.security.sasl_exchange import SaslExchange
 from qanat.servers.kafka.connection_limits import ConnectionLimits
-from qanat.servers.kafka.fast_replies import FastReplies
+from qanat.wire.frames import FrameReader
 from qanat.wire.kafka.writing import Chunk
 
 if TYPE_CHECKING:
@@ -79,8 +84,15 @@ class _Slot:
         self.is_done = False
 
 
-class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
-    """Serves one client; `handle` gets each frame and this connection."""
+TRICKLE_BYTES = 4096
+"""Most bytes read from a client that could not be paused before the limit was reached."""
+
+
+class KafkaConnection:
+    """Serves one client; `handle` gets each frame and this connection.
+
+    It does what a protocol of asyncio does; `KafkaProtocol` is one.
+    """
 
     def __init__(
         self,
@@ -89,7 +101,14 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
         on_close: Callable[[KafkaConnection], None],
         on_fault: Callable[[KafkaConnection, BaseException], None],
     ) -> None:
-        super().__init__(handle, limits)
+        self._handle = handle
+        self._limits = limits
+        self._frames = FrameReader(limits.max_request_bytes, limits.rooms)
+        self._transport: asyncio.Transport | None = None
+        self._begun_bytes = 0
+        """Memory of an incomplete frame, as noted in the limits."""
+        self._unanswered_bytes = 0
+        self._can_write = True
         self._on_close = on_close
         self._on_fault = on_fault
         self._waiting: deque[memoryview] = deque()
@@ -140,8 +159,41 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
         if self.is_refused:
             self._transport.close()
 
-    def _is_limited(self) -> bool:
-        return not self._limits.may_finish(self)
+    def get_buffer(self, sizehint: int) -> memoryview:
+        buffer = self._frames.buffer()
+        limits = self._limits
+        if limits.inflight_bytes >= limits.max_inflight_bytes and not limits.may_finish(self):
+            return buffer[:TRICKLE_BYTES]
+        return buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            frames = self._frames.received(nbytes)
+        except QanatError as fault:
+            self._abort(fault)
+            return
+        held = self._frames.held_bytes
+        # No earlier request is outstanding.
+        is_idle = not self._unanswered_bytes and not self._begun_bytes and self._can_write
+        limits = self._limits
+        is_full = limits.inflight_bytes >= limits.max_inflight_bytes
+        if is_idle and not held and len(frames) == 1 and self._transport is not None and not is_full:
+            self._answer_single(frames[0])
+        else:
+            self._received(frames, held)
+
+    def _answer_single(self, frame: memoryview) -> None:
+        """Answer a single frame; one that is answered at once never counts as unanswered."""
+        try:
+            outcome = self._handle(frame, self)
+        except Exception as fault:  # noqa: BLE001 - a bug ends this connection, not the broker
+            self._abort(fault)
+            return
+        if isinstance(outcome, list):
+            if self._transport is not None:
+                self._transport.writelines(outcome)
+        else:
+            self._defer(frame, outcome)
 
     def _received(self, frames: list[memoryview], held: int) -> None:
         """Take in several frames, a part of one, or none."""
@@ -343,7 +395,7 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
         is_starved = is_full and may_read and not limits.may_read(self)
         if is_starved:
             may_read = False
-        elif may_read is self.is_reading:
+        elif may_read == self.is_reading:
             return
         if transport is None or transport.is_closing():
             return
@@ -362,3 +414,7 @@ class KafkaConnection(FastReplies, asyncio.BufferedProtocol):
         self._send_small()
         if self._transport is not None:
             self._transport.abort()
+
+
+class KafkaProtocol(KafkaConnection, asyncio.BufferedProtocol):
+    """A connection as a protocol of asyncio, which looks for that class."""

@@ -16,7 +16,7 @@ from qanat.broker.broker import Broker
 from qanat.model.errors import AddressInUseError
 from qanat.model.ordered_set import OrderedSet
 from qanat.security.authentication import ANONYMOUS, Principal
-from qanat.servers.kafka.connection import KafkaConnection, lazy_buffer
+from qanat.servers.kafka.connection import KafkaConnection, KafkaProtocol, lazy_buffer
 from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.dispatch import Dispatcher
 from qanat.servers.kafka.endpoint import KafkaEndpoint
@@ -115,8 +115,8 @@ class KafkaListener:
         for server in self._servers:
             await server.start_serving()
 
-    def _accept(self, endpoint: KafkaEndpoint, principal: Principal = ANONYMOUS) -> KafkaConnection:
-        connection = KafkaConnection(self.dispatcher.handle, self._limits, self._forget, self._cut_off)
+    def _accept(self, endpoint: KafkaEndpoint, principal: Principal = ANONYMOUS) -> KafkaProtocol:
+        connection = KafkaProtocol(self.dispatcher.handle, self._limits, self._forget, self._cut_off)
         connection.listener_name, connection.listener_protocol = endpoint.name, endpoint.protocol
         connection.is_inter_broker = connection.is_over_inter_broker = endpoint.is_inter_broker
         connection.principal = principal

@@ -2,6 +2,7 @@
 cimport cython
 from qanat.api.permissions cimport Permissions
 from qanat.broker.replicas.partition_end cimport PartitionEnd, Written
+from qanat.servers.kafka.connection cimport KafkaConnection
 from qanat.servers.kafka.request_accounting cimport RequestAccounting
 from qanat.wire.kafka.fast_produce cimport FastHeader, FastProduce, read_fast_produce
 
@@ -12,7 +13,7 @@ cdef class ProduceFastPath:
     cdef public RequestAccounting accounting
     cdef dict _writable
     @cython.locals(request=FastProduce, partition=PartitionEnd, written=Written, accounting=RequestAccounting, acks=int, elapsed_s=double)
-    cpdef try_handle(self, frame, connection, Permissions permissions, double began)
+    cpdef try_handle(self, frame, KafkaConnection connection, Permissions permissions, double began)
 
 @cython.locals(header=FastHeader)
 cpdef Written append(FastProduce request, batch, PartitionEnd partition)
