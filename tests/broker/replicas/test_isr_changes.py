@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 from tests.cluster.images import new_topic_id, registration
 from tests.log.batches import batch, log_settings
@@ -22,12 +24,14 @@ from qanat.broker.replicas.partition import Partition
 from qanat.broker.runtime.parked_tasks import ParkedTasks
 from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.cluster import keys, values
-from qanat.cluster.store import Committed, Compare, Operation, Put, Refused, Revision
+from qanat.cluster.store import Committed, Compare, Delete, Operation, Put, Refused, Revision
 from qanat.model.errors import StoreUnavailableError
-from qanat.model.ids import TopicPartition
+from qanat.model.ids import TopicId, TopicPartition
 from qanat.replication.leader import Leader
+from qanat.telemetry.events import FIELDS
 
 ME, OTHER, THIRD = 0, 1, 2
+REPLICAS = (ME, OTHER, THIRD)
 EPOCH = 4
 LAG_MAX_MS = 1000
 
@@ -41,12 +45,17 @@ class CountingStore(MemoryStore):
         """Operations of each commit."""
         self.fails_before = 0
         self.fails_after = 0
+        self.overtaking: list[Operation] = []
+        """Stored just before the next commit: by another broker, and not in anybody's image yet."""
 
     async def commit(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> Committed | Refused:
         if self.fails_before:
             self.fails_before -= 1
             raise StoreUnavailableError("no answer")
         self.commits.append(len(operations))
+        if self.overtaking:
+            overtaking, self.overtaking = self.overtaking, []
+            await super().commit([], overtaking)
         result = await super().commit(compares, operations)
         if self.fails_after:
             self.fails_after -= 1
@@ -63,6 +72,7 @@ class Stage:
     membership: SimpleNamespace
     node_id: int = ME
     now_ms: int = 0
+    clock_reads: int = 0
     tasks: ParkedTasks = field(default_factory=ParkedTasks)
     partitions: dict[TopicPartition, Partition] = field(default_factory=dict)
 
@@ -73,7 +83,11 @@ class Stage:
 
     @property
     def steady_ms(self) -> Callable[[], int]:
-        return lambda: self.now_ms
+        def read() -> int:
+            self.clock_reads += 1
+            return self.now_ms
+
+        return read
 
     @property
     def partition(self) -> Partition:
@@ -93,9 +107,7 @@ class Stage:
         assert await self.metadata.commit([], [Put(key, value) for key, value in stored.items()])
 
     async def put_state(self, state: values.PartitionState, partition: Partition | None = None) -> None:
-        at = (partition or self.partition).at
-        identity = self.metadata.image.topics[at.topic].identity
-        await self.put({keys.partition(identity, at.partition): values.encode(state)})
+        await self.put({key_of(partition or self.partition): values.encode(state)})
 
     def epoch(self, node_id: int) -> int:
         return self.metadata.image.broker_epochs[node_id]
@@ -113,37 +125,48 @@ class Stage:
         )
 
 
+def key_of(partition: Partition) -> str:
+    return keys.partition(TopicId.of(partition.topic_id), partition.at.partition)
+
+
+async def create_topic(stage: Stage, name: str, partitions: int, state: values.PartitionState) -> TopicId:
+    identity = new_topic_id()
+    topic = values.Topic(name=name, topic_id=str(identity), partitions=(REPLICAS,) * partitions)
+    await stage.put(
+        {
+            keys.topic(name): values.encode(topic),
+            keys.topic_id(identity): values.encode(values.TopicReference(name=name)),
+        }
+    )
+    await stage.put({keys.partition(identity, number): values.encode(state) for number in range(partitions)})
+    return identity
+
+
 @asynccontextmanager
-async def leading(in_sync: Sequence[int] = (ME,), partitions: int = 1) -> AsyncIterator[Stage]:
+async def leading(
+    in_sync: Sequence[int] = (ME,), partitions: int = 1, topics: Sequence[str] = ("orders",)
+) -> AsyncIterator[Stage]:
     """Partitions with three replicas, each with one record, that `ME` leads."""
     store = CountingStore()
     metadata = ImageWatcher(store, lambda _: None)
     kept = store.keep(await store.grant_lease(60_000))
     await metadata.start()
     stage = Stage(store, metadata, SimpleNamespace(kept_lease=kept))
-    replicas = (ME, OTHER, THIRD)
-    identity = new_topic_id()
-    topic = values.Topic(name="orders", topic_id=str(identity), partitions=(replicas,) * partitions)
-    await stage.put({keys.broker(one): values.encode(registration(one)) for one in replicas})
-    await stage.put(
-        {
-            keys.topic("orders"): values.encode(topic),
-            keys.topic_id(identity): values.encode(values.TopicReference(name="orders")),
-        }
-    )
+    await stage.put({keys.broker(one): values.encode(registration(one)) for one in REPLICAS})
     members = tuple(values.Member(one, stage.epoch(one)) for one in in_sync)
-    state = values.PartitionState(leader=ME, leader_epoch=EPOCH, replicas=replicas, in_sync=members)
-    await stage.put({keys.partition(identity, number): values.encode(state) for number in range(partitions)})
+    state = values.PartitionState(leader=ME, leader_epoch=EPOCH, replicas=REPLICAS, in_sync=members)
     async with running(opened(MemoryFiles())) as runtime:
-        for number in range(partitions):
-            at = TopicPartition("orders", number)
-            log = await runtime.create(at, str(identity), log_settings())
-            leader = Leader(ME, log.end_offset, LAG_MAX_MS)
-            leader.stored(replicas, in_sync, 0)
-            stage.partitions[at] = partition = Partition(log, runtime, identity.value.bytes, EPOCH, leader)
-            partition.append_own(batch(1))
-            await until(lambda log=log: log.flushed_offset == 1)  # type: ignore[misc]
-            partition.advance()
+        for name in topics:
+            identity = await create_topic(stage, name, partitions, state)
+            for number in range(partitions):
+                at = TopicPartition(name, number)
+                log = await runtime.create(at, str(identity), log_settings())
+                leader = Leader(ME, log.end_offset, LAG_MAX_MS)
+                leader.stored(REPLICAS, in_sync, 0)
+                stage.partitions[at] = partition = Partition(log, runtime, identity.value.bytes, EPOCH, leader)
+                partition.append_own(batch(1))
+                await until(lambda log=log: log.flushed_offset == 1)  # type: ignore[misc]
+                partition.advance()
         try:
             yield stage
         finally:
@@ -151,6 +174,22 @@ async def leading(in_sync: Sequence[int] = (ME,), partitions: int = 1) -> AsyncI
             await metadata.close()
             await kept.release()
             await store.close()
+
+
+async def some_turns() -> None:
+    """Whatever needs no time has happened then."""
+    for _ in range(30):
+        await asyncio.sleep(0)
+
+
+def changes_logged(caplog: pytest.LogCaptureFixture) -> list[dict[str, object]]:
+    return [getattr(one, FIELDS) for one in caplog.records if one.getMessage() == "in-sync set changed"]
+
+
+def with_members(stage: Stage, *members: int, partition: Partition | None = None) -> values.PartitionState:
+    """The partition's state with another in-sync set."""
+    in_sync = tuple(values.Member(one, stage.epoch(one)) for one in members)
+    return msgspec.structs.replace(stage.state(partition), in_sync=in_sync)
 
 
 async def test_a_follower_that_has_everything_joins_in_the_store_and_here() -> None:
@@ -211,6 +250,29 @@ async def test_a_follower_that_lags_for_too_long_leaves_and_its_offset_counts_no
         assert stage.partition.log.high_watermark == 1
 
 
+async def test_a_partition_without_followers_does_not_keep_others_from_being_watched() -> None:
+    async with leading((ME, OTHER), partitions=2) as stage:
+        sole, other = stage.partitions.values()
+        sole.leader = None
+        stage.now_ms = LAG_MAX_MS + 1
+        watching = stage.park(stage.changes.watch())
+        await until(lambda: stage.state(other).in_sync_nodes == (ME,))
+
+        assert not watching.done()
+
+
+async def test_others_run_after_each_hundred_partitions_of_a_review() -> None:
+    async with leading() as stage:
+        stage.partitions.update({TopicPartition("orders", number): stage.partition for number in range(250)})
+        stage.park(stage.changes.watch())
+        seen = {stage.clock_reads}
+        while max(seen) < 250:  # Each partition's review reads the clock once.
+            await asyncio.sleep(0)
+            seen.add(stage.clock_reads)
+
+        assert sorted(seen) == [0, 100, 200, 250]
+
+
 async def test_a_broker_that_stops_does_not_join() -> None:
     async with leading() as stage:
         stopping = values.BrokerRegistration(
@@ -248,6 +310,64 @@ async def test_a_damaged_replica_does_not_join_before_it_is_repaired() -> None:
 
         assert stage.state() == damaged
         assert stage.leader.in_sync == (ME,)
+
+
+async def test_a_change_is_committed_without_a_pause_where_the_lease_is_confirmed_and_else_not_at_all() -> None:
+    async with leading() as stage:
+        stage.store.commits.clear()
+        lease, stage.membership.kept_lease = stage.membership.kept_lease, None
+        stage.fetch(OTHER)
+        await some_turns()
+        assert stage.store.commits == []
+        stage.membership.kept_lease = lease
+        await stage.settled()
+        assert stage.leader.in_sync == (ME, OTHER)
+
+        stage.fetch(THIRD)
+        await some_turns()
+        assert stage.store.commits == [1, 1]
+
+
+async def test_a_broker_that_is_not_registered_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async with leading() as stage:
+        assert await stage.metadata.commit([], [Delete(keys.broker(ME))])
+        before = stage.state()
+        stage.store.commits.clear()
+        with caplog.at_level(logging.INFO, "qanat"):
+            stage.fetch(OTHER)
+            await stage.settled()
+
+        assert stage.store.commits == []
+        assert stage.state() == before
+        assert stage.leader.in_sync == (ME,)
+        assert changes_logged(caplog) == []
+
+
+async def test_a_state_that_another_broker_has_stored_meanwhile_is_not_overwritten(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with leading() as stage:
+        newer = with_members(stage, ME, THIRD)
+        stage.store.overtaking = [Put(key_of(stage.partition), values.encode(newer))]
+        with caplog.at_level(logging.INFO, "qanat"):
+            stage.fetch(OTHER)
+            await stage.settled()
+
+        assert stage.state() == newer
+        assert stage.leader.in_sync == (ME, THIRD)
+        assert changes_logged(caplog) == []
+
+
+async def test_the_changes_that_are_stored_are_logged_and_no_others(caplog: pytest.LogCaptureFixture) -> None:
+    async with leading(partitions=2) as stage:
+        joined, damaged = stage.partitions.values()
+        await stage.put_state(msgspec.structs.replace(stage.state(damaged), damaged=(OTHER,)), damaged)
+        with caplog.at_level(logging.INFO, "qanat"):
+            for partition in (joined, damaged):
+                stage.fetch(OTHER, partition=partition)
+            await stage.settled()
+
+        assert changes_logged(caplog) == [{"partition": str(joined.at), "in_sync": [ME, OTHER]}]
 
 
 @pytest.mark.parametrize("is_stored", [False, True])
@@ -315,3 +435,60 @@ async def test_a_retired_partition_or_one_of_another_epoch_changes_nothing() -> 
         assert (stage.state(retired), stage.state(other)) == (before, newer)
         assert other.leader is not None
         assert other.leader.is_changing, "both sets count to the end"
+
+
+async def test_a_fetch_from_a_retired_partition_asks_for_no_change() -> None:
+    async with leading() as stage:
+        stage.partition.retire()
+        stage.fetch(OTHER)
+
+        assert not stage.leader.is_changing
+
+
+Event = Callable[[Stage, Partition], Awaitable[None]]
+
+
+async def _is_retired(_: Stage, partition: Partition) -> None:
+    partition.retire()
+
+
+async def _has_another_leader(stage: Stage, partition: Partition) -> None:
+    await stage.put_state(msgspec.structs.replace(stage.state(partition), leader=OTHER), partition)
+
+
+async def _has_another_set(stage: Stage, partition: Partition) -> None:
+    await stage.put_state(with_members(stage, ME, THIRD, partition=partition), partition)
+    assert partition.leader is not None
+    partition.leader.stored(REPLICAS, (ME, THIRD), 0)
+
+
+async def _topic_is_deleted(stage: Stage, partition: Partition) -> None:
+    assert await stage.metadata.commit([], [Delete(keys.topic(partition.at.topic))])
+
+
+async def _topic_is_created_again(stage: Stage, partition: Partition) -> None:
+    state = stage.state(partition)
+    await _topic_is_deleted(stage, partition)
+    await create_topic(stage, partition.at.topic, 1, state)
+
+
+@pytest.mark.parametrize(
+    "happens", [_is_retired, _has_another_leader, _has_another_set, _topic_is_deleted, _topic_is_created_again]
+)
+async def test_a_change_that_was_decided_on_an_old_state_is_dropped_and_the_next_one_is_made(
+    happens: Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isr_changes, "_AT_ONCE", 1)
+    async with leading(topics=("first", "second", "third")) as stage:
+        lease, stage.membership.kept_lease = stage.membership.kept_lease, None
+        for partition in stage.partitions.values():
+            stage.fetch(OTHER, partition=partition)
+        await some_turns()  # The first change waits for the lease, the others for the first.
+        first, second, third = stage.partitions.values()
+        await happens(stage, second)
+        before = await stage.store.get(key_of(second))
+        stage.membership.kept_lease = lease
+        await until(lambda: stage.state(third).in_sync_nodes == (ME, OTHER))
+
+        assert stage.state(first).in_sync_nodes == (ME, OTHER)
+        assert await stage.store.get(key_of(second)) == before

@@ -143,15 +143,17 @@ class IsrChanges:
         image has it before the partition does.
         """
         state, leader = self._state(partition), partition.leader
-        if state is not None and leader is not None:
+        assert leader is not None, "there is no change without followers"
+        if state is not None:
             is_held = bool(state.eligible)
             leader.stored(state.replicas, state.in_sync_nodes, self._node.steady_ms(), is_held=is_held)
             leader.settled(change)
 
     def _change(self, partition: Partition, change: Change) -> Put | None:
         """The state to write; None where the change was decided on a state that no longer holds."""
-        before = self._state(partition)
-        if before is None or partition.leader is None or not partition.leader.is_pending(change):
+        before, leader = self._state(partition), partition.leader
+        assert leader is not None, "there is no change without followers"
+        if before is None or not leader.is_pending(change):
             return None
         if not set(before.damaged).isdisjoint(change.joined):
             return None  # It is being repaired: it no longer has what it had at its fetch.
