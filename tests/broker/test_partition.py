@@ -111,6 +111,7 @@ async def test_a_retired_partition_tells_everybody_who_waits_that_it_does_not_le
 async def test_nothing_is_committed_or_acknowledged_once_a_partition_is_retired() -> None:
     async with leading() as (_, partition):
         partition.append_own(batch(1))
+        await until(lambda: partition.log.flushed_offset == 1)
         partition.retire()
         follow(partition, 1)
 

@@ -215,7 +215,7 @@ class Partition(PartitionEnd):
         """
         if self.knows_high_watermark:
             return
-        if self._known is None or self._known.done():
+        if self._known is None:
             self._known = self._when_committed(self.epoch_start)
         assert self._known is not None, "the high watermark is below the start of the epoch"
         done, _ = await asyncio.wait([self._known], timeout=timeout_s)
