@@ -22,7 +22,7 @@ from qanat.wire.record_reader import is_compiled
 
 RECORDS = 200_000
 BROKER_RECORDS = 100_000
-FLEET_MINUTES = 180
+FLEET_MINUTES = 90
 REPORT = Path("build") / "demo"
 
 
