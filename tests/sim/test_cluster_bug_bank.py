@@ -5,6 +5,8 @@ All of them: `make bug-bank`.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,20 @@ def test_the_bank_is_large_enough_and_names_each_bug_once() -> None:
 
     assert len(names) == len(set(names)) >= 20
     assert all(bug.corner_case in (bug.put_in.__doc__ or "") for bug in BUGS), "each says what it breaks"
+
+
+def test_the_bank_runs_on_the_interpreted_build() -> None:
+    program = (
+        "import verify.clusters.bug_bank.__main__; "
+        "from qanat.wire.kafka import fast_produce; "
+        "from qanat.broker.replicas import partition_end; "
+        "print(fast_produce.is_compiled(), partition_end.__file__)"
+    )
+    root = Path(__file__).resolve().parents[2]
+    ran = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True)
+
+    is_compiled, file = ran.stdout.split()
+    assert (is_compiled, Path(file).name) == ("False", "partition_end.py")
 
 
 def test_the_page_of_the_simulation_lists_them_all() -> None:
