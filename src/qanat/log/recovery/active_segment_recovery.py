@@ -56,13 +56,9 @@ def recover_segment(
 
 def _enter_known(segment: Segment, point: HeaderPoint) -> bool:
     """Enter the batches up to `point`; False where they are not those that were written."""
-    first_offset = segment.base_offset
-    for position, header, _ in read_batches(segment.file, 0, point.size, first_offset, point.next_offset):
-        if point.headers.is_dense and header.base_offset != segment.next_offset:
-            return False
+    for position, header, _ in read_batches(segment.file, 0, point.size, segment.base_offset, point.next_offset):
         _enter(segment, position, header)
-    is_whole = segment.size == point.size and segment.next_offset == point.next_offset
-    return is_whole and segment.digest == point.headers.digest
+    return segment.size == point.size and segment.digest == point.headers.digest
 
 
 def _enter_around_damage(segment: Segment, point: HeaderPoint, length: int, epochs: Sequence[EpochStart]) -> None:
