@@ -338,3 +338,36 @@ def test_an_epoch_in_force_in_which_nothing_was_written_is_left_as_it_is_when_it
 @pytest.mark.parametrize("lines", [b"3 0\n3 5\n", b"3 5\n4 5\n", b"4 0\n3 5\n"])
 def test_c05_a_file_whose_epochs_or_starts_do_not_rise_is_not_believed(lines: bytes) -> None:
     assert LeaderEpochs.decode(b"0\n2\n" + lines) is None
+
+
+@pytest.mark.parametrize(
+    ("epoch", "start", "is_believed"),
+    [(2**31 - 1, 2**63 - 1, True), (2**31, 0, False), (2**31 - 1, 2**63, False), (0, 0, True)],
+)
+def test_c05_a_file_with_numbers_that_no_batch_can_have_is_not_believed(
+    epoch: int, start: int, is_believed: bool
+) -> None:
+    assert (LeaderEpochs.decode(b"0\n1\n%d %d\n" % (epoch, start)) is not None) is is_believed
+
+
+def test_c05_an_epoch_behind_the_end_of_the_log_is_not_believed_where_nothing_follows_the_sealed_segments() -> None:
+    log = new_log()
+    append(log, batch(2), leader_epoch=1)
+    log.roll()
+    flush(log)
+    changed = {**image(log.files), file_names.LEADER_EPOCHS: b"0\n2\n1 0\n7 99\n"}
+
+    again = reopened(log, disk_with(changed))
+
+    assert plain(again.epochs) == [(1, 0)]
+    assert again.epochs.latest == 1
+
+
+def test_c05_an_epoch_between_batches_of_later_leaders_is_not_believed() -> None:
+    log = new_log(cleanup_policy="compact")
+    log.append_replicated(batch(2, at=0, leader_epoch=5), NOW)
+    log.append_replicated(batch(2, at=8, leader_epoch=6), NOW)
+    flush(log)
+    changed = {**image(log.files), file_names.LEADER_EPOCHS: b"0\n1\n3 4\n"}
+
+    assert plain(reopened(log, disk_with(changed)).epochs) == [(5, 0), (6, 8)]

@@ -8,7 +8,7 @@ from tests.log.batches import LIMIT, NOW, Writer, append, batch, marker, new_log
 from qanat.log.admission import admit
 from qanat.log.partition_log import PartitionLog
 from qanat.log.producer_snapshots import decode_snapshot, encode_snapshot
-from qanat.log.producers import BATCHES_REMEMBERED, Producers
+from qanat.log.producers import BATCHES_REMEMBERED, Producers, ProducerState
 from qanat.log.settings import LogSettings
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import (
@@ -430,3 +430,47 @@ def test_open_transactions_are_counted_and_those_that_are_silent() -> None:
     assert producers.open_transactions(NOW + 1) == 1
     end(producers, 1)
     assert producers.open_transactions() == producers.open_transactions(NOW + 1) == 0
+
+
+def test_a_late_confirmation_in_another_epoch_does_not_count_for_a_transaction_that_has_begun() -> None:
+    producers = gated()
+    verification = producers.begin_verification(7)
+    assert producers.complete_verification(7, 0, verification)
+    written(producers, header(0, is_transactional=True))
+
+    assert producers.complete_verification(7, 0, verification)
+    assert not producers.complete_verification(7, 1, verification)
+
+
+def test_a_marker_that_raised_the_epoch_is_not_asked_for_by_the_next_coordinator() -> None:
+    producers = written(Producers(), header(0, is_transactional=True))
+    end(producers, 1, epoch=1, is_commit=False)
+
+    assert not producers.check_marker(7, 1, 1), "the epoch came with that very marker"
+    written(producers, header(0, epoch=1), at=2)
+    assert producers.check_marker(7, 1, 1), "the epoch has batches of its own"
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_producer_that_no_coordinator_has_ended_a_transaction_of_gets_a_marker(version: int) -> None:
+    producers = written(Producers(), header(0))
+    assert producers.check_marker(7, 0, 0, version)
+
+
+def test_a_marker_counts_as_a_sign_of_life() -> None:
+    producers = written(Producers(), header(0, is_transactional=True))
+    content = marker(7, at=1, is_commit=True)
+    producers.replay(read_header(content), content, NOW + DAY)
+
+    assert producers.expire(NOW + 2 * DAY, DAY) == 0
+    assert producers.expire(NOW + 2 * DAY + 1, DAY) == 1
+
+
+def test_states_are_equal_where_all_that_a_producer_is_judged_by_is() -> None:
+    def state(*headers: BatchHeader) -> ProducerState:
+        return written(Producers(), *headers).states[7]
+
+    assert state(header(0)) == state(header(0))
+    assert state(header(0)) != state(header(0), header(1))
+    assert state(header(0)) != state(header(0, epoch=1))
+    assert state(header(0)) != state(header(0, is_transactional=True))
