@@ -99,7 +99,8 @@ def test_unsound_bytes_before_a_sealed_segment_are_damage_whatever_the_recovery_
 
 
 @pytest.mark.parametrize(
-    ("recovery_point", "end_offset", "damage"), [(0, 12, []), (12, 12, []), (13, 24, [(12, 14)]), (16, 24, [(12, 14)])]
+    ("recovery_point", "end_offset", "damage"),
+    [(0, 12, []), (12, 12, []), *((point, 24, [(12, 14)]) for point in (13, 16, 17, 24))],
 )
 def test_unsound_bytes_before_an_unsealed_segment_are_damage_below_the_recovery_point_and_a_torn_tail_above(
     recovery_point: int, end_offset: int, damage: list[tuple[int, int]]

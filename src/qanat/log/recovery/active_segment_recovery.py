@@ -47,7 +47,7 @@ def recover_segment(
         _enter_sound(segment, length, end_offset, is_dense=is_dense)
         if segment.size >= length:
             return True
-        if torn_from is not None and not segment.next_offset < torn_from <= _reach(segment, length, next_offset):
+        if torn_from is not None and not _is_below(torn_from, segment, length, next_offset):
             return False
         lost_to = next_offset if next_offset is not None else torn_from
         assert lost_to is not None, "only the last segment has no successor, and it may be torn"
@@ -148,13 +148,21 @@ def _damage(segment: Segment, length: int, lost_to: int, end_offset: int, *, is_
     return damage_at(segment.file, position, length, expected, lost_to, end_offset)
 
 
-def _reach(segment: Segment, length: int, next_offset: int | None) -> int:
-    """How far the records of a segment can reach at most: a recovery point beyond was not written for this log.
+def _is_below(recovery_point: int, segment: Segment, length: int, next_offset: int | None) -> bool:
+    """Whether the bytes after the batches that were entered are below the recovery point.
+
+    A recovery point beyond the last segment was not written for this log.
+    """
+    if segment.next_offset >= recovery_point:
+        return False
+    return next_offset is not None or recovery_point <= _reach(segment, length)
+
+
+def _reach(segment: Segment, length: int) -> int:
+    """How far the records of the last segment can reach at most.
 
     A record takes a byte, unless it is compressed; then the headers decide, as far as they look like headers.
     """
-    if next_offset is not None:
-        return next_offset
     position, reached = segment.size, segment.next_offset
     while length - position >= HEADER_SIZE:
         header = read_header(segment.file.read(position, HEADER_SIZE))
