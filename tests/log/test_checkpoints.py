@@ -99,8 +99,17 @@ def test_points_are_believed_beside_the_recovery_points_they_were_written_with()
     # Only one file has changed: nobody writes one without the others.
     rotten = contents | {checkpoints.LOG_START: encode_offsets({A0: 9})}
     assert decode_files(rotten) == {A0: Checkpoint(0, 2, 3, 4, POINT)}
+    assert decode_files(contents | {checkpoints.CLEANED: None}) == {A0: Checkpoint(1, 2, 3, 0, POINT)}
     # Written by a version that knows no points.
     assert decode_files(contents | {checkpoints.HEADERS: None}) == {A0: Checkpoint(1, 2, 3, 4)}
+
+
+def test_points_without_a_checksum_of_every_file_are_not_believed() -> None:
+    contents = encode_files({A0: Checkpoint(1, 2, 3, 4, POINT)})
+    written = HeaderCheckpoint.decode(contents[checkpoints.HEADERS])
+
+    fewer = HeaderCheckpoint(written.checksums[:3], written.points).encode()
+    assert decode_files(contents | {checkpoints.HEADERS: fewer}) == {A0: Checkpoint(1, 2, 3, 4)}
 
 
 def test_a_header_checkpoint_is_believed_whole_or_not_at_all() -> None:

@@ -87,7 +87,7 @@ class LogEnd:
         """Whether a worker writes at the end (`large_append`, `segment_ingest`): nothing else is appended meanwhile."""
         self.flushed_offset = segments[-1].next_offset
         self.has_new_names = True
-        """Whether new file names need a sync of the folder."""
+        """Whether new file names need a sync of the folder; true while closed segments wait for a flush to begin."""
         self._first_epoch = 0
         """Appends with an earlier leader epoch are refused."""
 

@@ -51,7 +51,7 @@ class FlushJob:
     @property
     def is_brief(self) -> bool:
         """Whether one fsync is all there is to do."""
-        return not self._closed and self._epochs is None and not self._has_new_names
+        return self._epochs is None and not self._has_new_names
 
     def run(self) -> None:
         log = self._log
@@ -81,7 +81,8 @@ class FlushJob:
     def postpone(self) -> None:
         """Leave it to a later job, because there was no room for a small file. A failed sync cannot be put off."""
         log = self._log
-        log.has_new_names = log.has_new_names or self._has_new_names
+        # The epochs were not written, or a closed segment was not sealed; that has a new one after it.
+        log.has_new_names = True
         log.epochs.is_dirty = log.epochs.is_dirty or self._epochs is not None
         log.is_flushing = False
 
@@ -91,8 +92,6 @@ def begin_flush(log: PartitionLog) -> FlushJob | None:
 
     None where it is durable, a flush is under way, or the log is being truncated (which makes it durable itself).
     """
-    is_clean = (
-        log.flushed_offset == log.end_offset and not log.closed and not log.has_new_names and not log.epochs.is_dirty
-    )
+    is_clean = log.flushed_offset == log.end_offset and not log.has_new_names and not log.epochs.is_dirty
     is_busy = log.is_flushing or log.running_job == "truncation"
     return None if is_busy or is_clean else FlushJob(log)

@@ -42,14 +42,15 @@ def encode_offsets(offsets: Offsets) -> bytes:
 
 def decode_offsets(content: bytes | None) -> dict[TopicPartition, int]:
     """The offsets in a file; none where it is missing, torn or not of this format."""
+    text = content or b""
     try:
-        version, count, *lines = (content or b"").decode("ascii").removesuffix("\n").split("\n")
+        version, count, *lines = text.decode("ascii").removesuffix("\n").split("\n")
         fields = [line.split() for line in lines]
         offsets = {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in fields}
     except ValueError:
         return {}
     # A last line without its end may be the first digits of a larger number.
-    is_whole = content is not None and content.endswith(b"\n") and count == str(len(lines)) == str(len(offsets))
+    is_whole = text.endswith(b"\n") and count == str(len(lines)) == str(len(offsets))
     return offsets if version == _VERSION and is_whole else {}
 
 
@@ -99,13 +100,12 @@ def decode_files(contents: Mapping[str, bytes | None]) -> dict[TopicPartition, C
     is damaged, and counts as lost.
     """
     own = HeaderCheckpoint.decode(contents.get(HEADERS))
-    sound = [crc32c(contents.get(name) or b"") == one for name, one in zip(FILES, own.checksums, strict=False)]
-    is_own_time = len(sound) == len(FILES) and sound[FILES.index(RECOVERY_POINT)]
+    checksums = dict(zip(FILES, own.checksums, strict=False))
+    sound = [name for name, checksum in checksums.items() if crc32c(contents.get(name) or b"") == checksum]
+    is_own_time = len(checksums) == len(FILES) and RECOVERY_POINT in sound
     points = own.points if is_own_time else {}
-    offsets = [
-        decode_offsets(contents.get(name) if not is_own_time or is_sound else None)
-        for name, is_sound in zip(FILES, sound if is_own_time else [True] * len(FILES), strict=True)
-    ]
+    believed = sound if is_own_time else FILES
+    offsets = [decode_offsets(contents.get(name) if name in believed else None) for name in FILES]
     known = dict.fromkeys((*(at for part in offsets for at in part), *points))
     return {at: _checkpoint([max(part.get(at, 0), 0) for part in offsets], points.get(at)) for at in known}
 
