@@ -16,7 +16,6 @@ from qanat.log.atomic_files import replace
 from qanat.log.in_place_truncation import InPlaceTruncation, plan_in_place_truncation
 from qanat.log.leader_epochs import LeaderEpochs
 from qanat.log.partition_log import PartitionLog
-from qanat.log.producers import Producers
 from qanat.log.segments import file_names
 from qanat.log.segments.batch_scan import read_batches
 from qanat.log.segments.index_tables import GrowingTables
@@ -43,7 +42,7 @@ class TruncateJob:
             # (`touched_segments`).
             log.usable(index)
         self._high_watermark = log.high_watermark
-        self._producers = Producers()
+        self._producers = log.producers
         # Before its first record the log has no past to go back to: it restarts there.
         self._is_restart = is_restart or end_offset < log.segments[0].base_offset
         self._epochs = LeaderEpochs([] if self._is_restart else list(log.epochs.entries))
@@ -63,7 +62,7 @@ class TruncateJob:
 
     def _is_unseen(self, plan: InPlaceTruncation) -> bool:
         """Whether no reader holds the removed bytes, and none is below the high watermark."""
-        is_last = not self._removed and plan.segment is self._log.active
+        is_last = plan.segment is self._log.active
         is_committed = plan.next_offset < self._log.high_watermark
         return is_last and not is_committed and plan.position >= plan.segment.shown_size
 
@@ -78,13 +77,14 @@ class TruncateJob:
             self._start_afresh(self._removed[0])
         elif self._kept[-1].next_offset > self._end_offset:
             self._shorten(self._kept.pop())
-        elif self._kept[-1].is_sealed:
+        else:
+            # A segment was after it, so it is sealed.
             self._kept.append(self._write_log(self._kept[-1].next_offset, None, 0))
         end_offset = self._kept[-1].next_offset
         remove_snapshots(log.files, log.directory, keep_to=end_offset)
         # Damage on the way is entered in copies; only the last segment belongs to this job.
         walked = [*map(copy, self._kept[:-1]), self._kept[-1]]
-        self._producers = load_producers(walked, end_offset, min(self._high_watermark, end_offset))
+        self._producers = load_producers(walked, end_offset, self._high_watermark)
         self._walked = walked
         self._epochs.truncate_end(Offset(end_offset))
         self._write_epochs()
@@ -103,7 +103,7 @@ class TruncateJob:
             with suppress(DiskFullError):
                 self._write_epochs()
                 self._epochs.is_dirty = False
-        self._producers, self._walked = log.producers, self._kept
+        self._walked = self._kept
         if plan.has_producers:
             self._walked = [copy(segment) for segment in self._kept]
             last = self._walked[-1]
