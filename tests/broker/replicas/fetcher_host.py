@@ -1,11 +1,12 @@
-"""A broker as its replica fetchers see it, with a leader that is a script."""
+"""A broker as its replica fetchers see it, with a leader that is a script; in simulated time for tests that ask."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import wraps
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,11 +19,13 @@ from qanat.broker.replicas.replica_fetchers import ReplicaFetchers
 from qanat.broker.runtime.parked_tasks import ParkedTasks
 from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.cluster.values import PartitionState
+from qanat.connection.deadline import Deadline
 from qanat.connection.faults import UnreachableError
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
 from qanat.telemetry.broker_counters import BrokerCounters
+from qanat.testing.simulation.loop import NO_OWNER, SimFsyncThread, SimLoop
 from qanat.wire.kafka.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -41,12 +44,17 @@ class Link:
     """A connection to a leader that answers with what is put into it; a request waits for its answer."""
 
     requests: list[FetchRequest] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    """When each request was sent, by the loop's clock."""
+    deadlines: list[float] = field(default_factory=list)
     answers: asyncio.Queue[FetchResponse | Exception] = field(default_factory=asyncio.Queue)
     closed: int = 0
 
-    async def call(self, _key: object, request: FetchRequest, _deadline: object, at_most: int) -> FetchResponse:
+    async def call(self, _key: object, request: FetchRequest, deadline: Deadline, at_most: int) -> FetchResponse:
         assert at_most == 17
         self.requests.append(request)
+        self.times.append(asyncio.get_running_loop().time())
+        self.deadlines.append(deadline.at)
         answer = await self.answers.get()
         if isinstance(answer, Exception):
             raise answer
@@ -127,13 +135,39 @@ class Host:
 
 @asynccontextmanager
 async def host(**settings: Any) -> AsyncIterator[Host]:
-    async with running(opened(MemoryFiles())) as runtime:
+    flusher = SimFsyncThread() if isinstance(asyncio.get_running_loop(), SimLoop) else None
+    async with running(opened(MemoryFiles()), flusher) as runtime:
         found = Host(runtime, settings=BrokerSettings(**settings))
         try:
             yield found
         finally:
             await found.fetchers.close()
             await found.tasks.cancel()
+
+
+def simulated(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test in simulated time, where only sleeping and work on a thread take time. A task that dies fails it."""
+
+    @wraps(test)
+    def run(*args: Any, **named: Any) -> None:
+        loop = SimLoop(1, work_s=0.0001)
+        bugs: list[dict[str, Any]] = []
+        loop.set_exception_handler(lambda _, context: bugs.append(context))
+        try:
+            loop.run_until_complete(test(*args, **named))
+            loop.report_failed(NO_OWNER)
+        finally:
+            loop.close()
+        assert not bugs
+
+    return run
+
+
+async def soon(condition: Callable[[], bool]) -> None:
+    """In simulated time: let the others run until something is so, and look after each piece of work."""
+    async with asyncio.timeout(1.0):
+        while not condition():  # noqa: ASYNC110 (a thread does it)
+            await asyncio.sleep(0.00001)
 
 
 def row(number: int = 0, records: bytes | None = None, high_watermark: int = 0, **fields: Any) -> PartitionData:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.broker.replicas.fetcher_host import EPOCH, LEADER, ME, host, named, row
+from tests.broker.replicas.fetcher_host import EPOCH, LEADER, ME, Host, host, named, row, simulated, soon
 from tests.log.batches import batch
 from tests.log.directories import until
 
@@ -89,10 +89,20 @@ def state(damaged: Sequence[int], leader_epoch: int = EPOCH) -> PartitionState:
 
 def damage(replica: FollowerReplica, *firsts: int) -> None:
     """Records at these offsets cannot be read."""
-    segment = replica.log.segments[0]
     size = len(batch(1))
-    rot = [Damage(first * size, (first + 1) * size, first, first + 1, "rot") for first in firsts]
-    replica.log.note_damage(segment, tuple(rot))
+    for first in firsts:
+        segment = next(one for one in reversed(replica.log.segments) if one.base_offset <= first)
+        start = (first - segment.base_offset) * size
+        replica.log.note_damage(segment, (Damage(start, start + size, first, first + 1, "rot"),))
+
+
+async def damaged(broker: Host, *firsts: int, **settings: object) -> FollowerReplica:
+    """A replica of four records that is to be repaired: those at these offsets cannot be read."""
+    replica = await broker.replica(0, 4, **settings)
+    damage(replica, *firsts)
+    broker.states[replica.at] = state([ME])
+    broker.damaged[replica.at] = None
+    return replica
 
 
 @pytest.mark.parametrize(
@@ -102,10 +112,7 @@ async def test_a_damaged_replica_is_truncated_to_what_is_sound_and_fetched_again
     firsts: Sequence[int], policy: str, kept: int
 ) -> None:
     async with host() as broker:
-        replica = await broker.replica(0, 4, cleanup_policy=policy)
-        damage(replica, *firsts)
-        broker.states[replica.at] = state([ME])
-        broker.damaged[replica.at] = None
+        replica = await damaged(broker, *firsts, cleanup_policy=policy)
         broker.fetchers.follow(replica)
 
         assert named(await broker.request(0)) == [(0, kept)]
@@ -160,4 +167,142 @@ async def test_a_truncation_that_fails_pauses_its_replica_and_is_over(monkeypatc
 
         assert broker.fetchers.truncating == {}
         await broker.request(1)
+        assert replica.log.end_offset == 3
+
+
+# In simulated time
+
+TWO_BATCHES = 2 * len(batch(1))
+
+
+@simulated
+async def test_a_truncated_replica_is_fetched_at_once_and_those_who_wait_for_its_end_go_on() -> None:
+    async with host() as broker:
+        replica, other = await broker.replica(0, 3), await broker.replica(1)
+        broker.fetchers.follow(replica)
+        broker.fetchers.follow(other)
+        await broker.request(0)
+        broker.events.clear()
+        broker.link.answer(row(0, diverging_epoch=EpochEndOffset(EPOCH - 1, 1)))
+        await soon(lambda: replica.log.running_job == "truncation")
+        assert broker.happened("retire") == [[replica.at]], "it is not read meanwhile"
+        over = broker.fetchers.truncating[replica.at]
+        broker.link.answer(row(1))
+        assert named(await broker.request(2)) == [], "the other is fetched meanwhile"
+        async with asyncio.timeout(1.0):
+            await over
+        broker.link.answer(row(1))
+
+        await soon(lambda: len(broker.link.requests) > 3)
+        assert named(broker.link.requests[3]) == [(0, 1)]
+
+
+@pytest.mark.parametrize("firsts", [(), (2,)])
+@simulated
+async def test_a_repaired_replica_is_fetched_without_a_pause(firsts: Sequence[int]) -> None:
+    async with host() as broker:
+        replica = await damaged(broker, *firsts)
+        began_s = asyncio.get_running_loop().time()
+        broker.fetchers.follow(replica)
+        await broker.request(0)
+
+        assert broker.link.times[0] < began_s + 0.005
+
+
+@simulated
+async def test_a_replica_is_repaired_once_however_often_others_are_fetched_meanwhile() -> None:
+    async with host() as broker:
+        replica, other = await damaged(broker, 2), await broker.replica(1)
+        broker.fetchers.follow(other)
+        broker.fetchers.follow(replica)
+        await soon(lambda: replica.at in broker.fetchers.truncating and len(broker.link.requests) == 1)
+        broker.link.answer(row(1))
+        await soon(lambda: len(broker.link.requests) == 2)
+        assert replica.at in broker.fetchers.truncating
+        await soon(lambda: not broker.fetchers.truncating)
+        broker.link.answer(row(1))
+
+        assert named(await broker.request(2)) == [(0, 2)]
+        assert broker.happened("repaired") == [[replica.at]]
+
+
+@simulated
+async def test_a_replica_keeps_what_is_before_its_first_damage_in_any_segment() -> None:
+    async with host() as broker:
+        replica = await damaged(broker, 1, 2, segment_bytes=TWO_BATCHES)
+        assert len(replica.log.segments) == 2
+        broker.fetchers.follow(replica)
+
+        assert named(await broker.request(0)) == [(0, 1)]
+
+
+@simulated
+async def test_a_replica_whose_damage_spreads_while_it_is_repaired_is_fetched_from_its_start() -> None:
+    async with host() as broker:
+        replica = await damaged(broker, 3, segment_bytes=TWO_BATCHES)
+        broker.fetchers.follow(replica)
+        await soon(lambda: replica.at in broker.fetchers.truncating)
+        damage(replica, 1)
+
+        assert named(await broker.request(0)) == [(0, 0)]
+        assert not replica.log.damage
+        assert broker.happened("repaired") == [[replica.at]]
+
+
+@simulated
+async def test_nothing_stays_of_a_replica_that_is_damaged_from_its_start_on() -> None:
+    async with host() as broker:
+        replica = await damaged(broker, 1)
+        log = replica.log
+        log.advance_high_watermark(4)
+        log.advance_log_start(1)
+        broker.fetchers.follow(replica)
+
+        assert named(await broker.request(0)) == [(0, 1)]
+        assert [(one.base_offset, one.size) for one in log.segments] == [(1, 0)]
+
+
+@simulated
+async def test_a_replica_that_is_left_while_it_is_repaired_is_repaired_all_the_same() -> None:
+    async with host() as broker:
+        replica = await damaged(broker, 2)
+        broker.fetchers.follow(replica)
+        await soon(lambda: replica.at in broker.fetchers.truncating)
+        broker.fetchers.leave(replica.at)
+        await soon(lambda: not broker.fetchers.truncating)
+
+        assert broker.happened("repaired") == [[replica.at]]
+
+
+@simulated
+async def test_a_replica_is_fetched_at_once_when_it_is_followed_again_after_a_failed_truncation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with host() as broker:
+        replica = await broker.following(0, records=3)
+        await broker.following(1)
+        await soon(lambda: len(broker.link.requests) == 2)
+        failing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        monkeypatch.setattr(broker.runtime, "truncate", lambda *_: failing)
+        broker.link.answer(row(0, diverging_epoch=EpochEndOffset(EPOCH - 1, 1)))
+        await soon(lambda: replica.at in broker.fetchers.truncating)
+        broker.fetchers.leave(replica.at)
+        failing.set_exception(StorageError("the disk is full"))
+        await soon(lambda: not broker.fetchers.truncating)
+        sent = len(broker.link.requests)
+        broker.fetchers.follow(replica)
+        broker.link.answer(row(1))
+        await soon(lambda: len(broker.link.requests) > sent)
+
+        assert named(broker.link.requests[sent]) == [(0, 3)]
+
+
+@simulated
+async def test_a_diverging_epoch_without_an_end_is_none() -> None:
+    async with host() as broker:
+        replica = await broker.following(0, records=2)
+        await broker.request(0)
+        broker.link.answer(row(0, batch(1, at=2, leader_epoch=EPOCH), diverging_epoch=EpochEndOffset(-1, -1)))
+
+        assert named(await broker.request(1)) == [(0, 3)]
         assert replica.log.end_offset == 3

@@ -161,7 +161,6 @@ class _ReplicaFetcher:
         """Replicas that lack committed records, as far as we know: they may be throttled."""
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._session = ReplicaFetchSession()
         self._is_idle = False
         """Whether the last response had nothing new for any replica."""
 
@@ -169,7 +168,6 @@ class _ReplicaFetcher:
         self._replicas[replica.at] = replica
         self._behind[replica.at] = None
         self._paused.pop(replica.at, None)
-        self._pauses_s.pop(replica.at, None)
         self._changed.set()
         if self._task is None or self._task.done():
             self._task = self._host.park(self._run())
@@ -203,9 +201,9 @@ class _ReplicaFetcher:
                 log_event("leader can be reached again", leader=self._node_id)
             pause_s, is_logged = _FIRST_RECONNECT_S, False
             try:
-                self._session = ReplicaFetchSession()
+                session = ReplicaFetchSession()
                 while self._replicas:
-                    await self._fetch(link)
+                    await self._fetch(link, session)
             except QanatError as fault:
                 log_event("connection to a leader is lost", level="debug", leader=self._node_id, reason=str(fault))
             finally:
@@ -215,7 +213,7 @@ class _ReplicaFetcher:
         name = f"qanat-broker-{self._host.node_id}"
         return await self._host.peers.open(self._node_id, name, Deadline.after(_CALL_S))
 
-    async def _fetch(self, link: Link) -> None:
+    async def _fetch(self, link: Link, session: ReplicaFetchSession) -> None:
         """One request and its response."""
         replicas = self._ready()
         if not replicas:
@@ -227,7 +225,7 @@ class _ReplicaFetcher:
                 pass
             return
         settings = self._host.settings
-        request = self._session.request(replicas, self._at_once(replicas))
+        request = session.request(replicas, self._at_once(replicas))
         request.replica_state = ReplicaState(self._host.node_id, self._host.membership.epoch_in_requests)
         request.max_wait_ms = self._longest_wait_ms()
         request.min_bytes = 1
@@ -237,10 +235,9 @@ class _ReplicaFetcher:
         fetching = asyncio.ensure_future(link.call(ApiKey.FETCH, request, deadline, at_most=_VERSION))
         response = await self._unless_changed(fetching)
         if response is None:
-            self._session = ReplicaFetchSession()
             await link.close()
             raise UnreachableError("request given up: there are more replicas to follow")
-        if not self._session.note_response(response):
+        if not session.note_response(response):
             if response.error_code not in (
                 ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
                 ErrorCode.INVALID_FETCH_SESSION_EPOCH,
@@ -386,7 +383,7 @@ class _ReplicaFetcher:
         async def truncate() -> None:
             if first_offset > log.log_start_offset:
                 await runtime.truncate(log, first_offset)
-            if first_offset <= log.log_start_offset or log.damage:
+            if log.damage:
                 await runtime.restart(log, log.log_start_offset)
             assert not log.damage, "an empty log has nothing that could be damaged"
             self._host.replica_faults.repaired(replica.at)
