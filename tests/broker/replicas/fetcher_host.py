@@ -49,6 +49,8 @@ class Link:
     deadlines: list[float] = field(default_factory=list)
     answers: asyncio.Queue[FetchResponse | Exception] = field(default_factory=asyncio.Queue)
     closed: int = 0
+    closing_s: float = 0.0
+    """How long it takes to close."""
 
     async def call(self, _key: object, request: FetchRequest, deadline: Deadline, at_most: int) -> FetchResponse:
         assert at_most == 17
@@ -61,6 +63,8 @@ class Link:
         return answer
 
     async def close(self) -> None:
+        if self.closing_s:
+            await asyncio.sleep(self.closing_s)
         self.closed += 1
 
     def answer(self, *rows: PartitionData, error: ErrorCode = ErrorCode.NONE) -> None:

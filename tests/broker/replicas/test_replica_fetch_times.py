@@ -194,6 +194,7 @@ async def test_a_response_without_records_is_no_work_and_counts_for_no_throttle(
 async def test_closing_returns_once_the_connection_is_closed() -> None:
     async with host() as broker:
         await followed_together(broker, 1)
+        broker.link.closing_s = 0.01
         await broker.fetchers.close()
 
         assert broker.link.closed == 1

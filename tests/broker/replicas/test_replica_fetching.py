@@ -72,7 +72,7 @@ async def test_a_replica_that_catches_up_waits_for_its_throttle_and_one_in_sync_
 
 
 @pytest.mark.parametrize(
-    ("count", "share"), [(1, 100), (1, 2 * 1024 * 1024), (40, 64 * 1024), (4, 512 * 1024), (31, 67650)]
+    ("count", "share"), [(1, 100), (1, 2 * 1024 * 1024), (40, 64 * 1024), (4, 512 * 1024), (32, 64 * 1024), (31, 67650)]
 )
 async def test_replicas_that_catch_up_share_what_is_left_for_them_beside_those_in_sync(count: int, share: int) -> None:
     async with host(replica_fetch_max_bytes=100 if share == 100 else 10_000_000) as broker:
