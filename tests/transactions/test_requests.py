@@ -8,10 +8,12 @@ import pytest
 from tests.transactions.shell import MINUTE, SECOND, A, B, Shell, at_epoch, who
 
 from qanat.model.error_codes import ErrorCode
+from qanat.transactions.ledger import Ledger
 from qanat.transactions.records import CLASSIC, EPOCH_PER_TRANSACTION, LAST_EPOCH
-from qanat.transactions.replies import CompletedReply, ProducerReply
-from qanat.transactions.requests import EndTransaction, MarkersWritten, ProducerIdAndEpoch
+from qanat.transactions.replies import CompletedReply, ListReply, ProducerReply
+from qanat.transactions.requests import EndTransaction, ListTransactions, MarkersWritten, ProducerIdAndEpoch
 from qanat.transactions.settings import TransactionSettings
+from qanat.transactions.shard import LONGEST_ID
 from qanat.transactions.states import TransactionState
 
 NEW = EPOCH_PER_TRANSACTION
@@ -76,6 +78,19 @@ def test_the_retry_of_an_end_is_known_by_the_producer_and_epoch_before_the_new_i
     assert shell.end_2(last).error is UNKNOWN, "the transaction after it has ended"
 
 
+def test_an_end_before_the_new_id_is_no_retry_once_the_new_id_has_ended_a_transaction() -> None:
+    """No history of ours leads to this record: it keeps the old id although a transaction followed."""
+    shell = Shell()
+    last = at_epoch(shell, LAST_EPOCH - 1)
+    shell.add(last, A, version=NEW)
+    fresh = who(shell.end_2(last))
+    assert shell.end_2(last) == ProducerReply(ErrorCode.NONE, *fresh)
+    later = shell.record().changed(shell.wall_ms, producer_epoch=1, previous_producer_id=last.producer_id)
+    shell.shard.ledger.apply(later)
+
+    assert shell.end_2(last).error is UNKNOWN
+
+
 def test_an_abort_of_what_never_began_begins_when_it_is_decided() -> None:
     shell = Shell()
     one = shell.begin()
@@ -126,6 +141,55 @@ def test_an_id_is_forgotten_when_it_was_unused_for_its_time_and_not_before() -> 
     shell.advance(1)
 
     assert list(shell.shard.ledger.records) == []
+
+
+def test_an_id_is_not_forgotten_while_its_markers_are_being_written() -> None:
+    shell = Shell(TransactionSettings(transactional_id_expiration_ms=DAY))
+    known = shell.begin()
+    shell.add(known, A)
+    assert shell.produce(known, A, 0, "x") is ErrorCode.NONE
+    shell.is_slow = True
+    shell.send(EndTransaction("t", *known, is_commit=True, client_version=CLASSIC))
+    shell.advance(2 * DAY)
+    shell.flush()
+    assert shell.record().state is TransactionState.PREPARE_COMMIT
+    shell.write_marker()
+
+    assert shell.record().state is TransactionState.COMPLETE_COMMIT
+    assert shell.partition(A).committed == ["x"]
+
+
+@pytest.mark.parametrize(("length", "is_valid"), [(1, True), (LONGEST_ID, True), (LONGEST_ID + 1, False)])
+def test_an_id_has_at_most_so_many_characters(length: int, is_valid: bool) -> None:
+    error = Shell().init(transactional_id="x" * length).error
+
+    assert error is (ErrorCode.NONE if is_valid else ErrorCode.INVALID_REQUEST)
+
+
+@pytest.mark.parametrize("began_ms", [0, 1, 1_700_000_000_000])
+def test_a_transaction_is_listed_by_its_age_whenever_it_began(began_ms: int) -> None:
+    shell = Shell()
+    shell.wall_ms = began_ms
+    shell.begin("idle")
+    shell.add(shell.begin(), A)
+    shell.advance(SECOND)
+
+    def longer_than(duration_ms: int) -> list[str]:
+        reply = shell.ask(ListTransactions(duration_ms=duration_ms), ListReply)
+        return [record.transactional_id for record in reply.records]
+
+    assert longer_than(0) == longer_than(SECOND - 1) == ["t"]
+    assert longer_than(SECOND) == []
+
+
+def test_a_ledger_equals_one_with_the_same_records_and_nothing_else() -> None:
+    shell = Shell()
+    shell.begin()
+    ledger = shell.shard.ledger
+    assert ledger == shell.replayed()
+
+    assert ledger != Ledger()
+    assert ledger != ledger.records
 
 
 @pytest.mark.parametrize(("timeout_ms", "is_valid"), [(-1, False), (0, False), (1, True), (15 * MINUTE, True)])
