@@ -5,16 +5,29 @@ from __future__ import annotations
 import pytest
 from tests.groups.shell import RANGE, SECOND, STICKY, Shell, subscription
 
+from qanat.groups.classic.group import ClassicGroup
 from qanat.groups.classic.joining import LONGEST_NAME
 from qanat.groups.classic.states import GroupState
-from qanat.groups.records import GroupMetadataRecord
-from qanat.groups.replies import DeleteOffsetsReply, DescribeReply, HeartbeatReply, JoinReply, LeaveReply, SyncReply
+from qanat.groups.records import GroupMetadataRecord, MemberMetadata
+from qanat.groups.replies import (
+    CommitReply,
+    DeleteOffsetsReply,
+    DescribeReply,
+    FetchReply,
+    HeartbeatReply,
+    JoinReply,
+    LeaveReply,
+    SyncReply,
+)
 from qanat.groups.requests import (
+    CommitOffsets,
     DeleteOffsets,
     DescribeGroup,
+    FetchOffsets,
     Heartbeat,
     LeaveGroup,
     LeavingMember,
+    OffsetToCommit,
     Protocol,
     SyncGroup,
 )
@@ -251,3 +264,59 @@ def test_a_reload_knows_which_topics_the_members_read() -> None:
 
     assert deletion_error(shell, "orders") is ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
     assert deletion_error(shell, "bills") is ErrorCode.NONE
+
+
+def test_a_member_of_a_reloaded_group_outlives_its_session_while_its_join_waits() -> None:
+    shell = Shell()
+    leader, follower = shell.stable(2)
+    shell.load()
+    waiting = shell.join(leader.member_id)
+    for _ in range(3):
+        shell.advance(5 * SECOND)
+        shell.ask(Heartbeat("g", follower.member_id, 1), HeartbeatReply)
+    assert not waiting.is_answered
+    shell.join(follower.member_id)
+
+    assert len(waiting.reply(JoinReply).members) == 2
+
+
+def test_a_record_that_names_a_member_or_an_instance_twice_restores_the_first() -> None:
+    members = tuple(
+        MemberMetadata(member_id, instance_id, client_id, "/", 1, 1, b"", b"")
+        for member_id, instance_id, client_id in (("a", None, "1"), ("a", None, "2"), ("b", "i", "3"), ("c", "i", "4"))
+    )
+    group = ClassicGroup.restored("g", GroupMetadataRecord("g", "consumer", 1, "range", "a", 0, members), 0)
+
+    assert [(one.member_id, one.client_id) for one in group.members.values()] == [("a", "1"), ("b", "3")]
+    assert group.static_members == {"i": "b"}
+
+
+# What a group reads
+
+
+def test_a_consumer_group_without_members_reads_nothing() -> None:
+    shell = Shell()
+    (member,) = shell.stable()
+    leave(shell, member.member_id)
+    assert deletion_error(shell, "orders") is ErrorCode.NONE
+    shell.load()
+
+    assert deletion_error(shell, "orders") is ErrorCode.NONE
+
+
+def test_offsets_of_a_group_that_is_not_of_consumers_stay_while_it_has_members() -> None:
+    """Its metadata may look like a subscription, and says nothing about what it reads."""
+    shell = Shell()
+    half_an_hour_ms = 30 * 60 * SECOND
+    call = shell.join(protocol_type="connect", session_timeout_ms=half_an_hour_ms)
+    shell.advance(0)
+    member = call.reply(JoinReply)
+    shell.sync_all([member])
+    committing = CommitOffsets("g", (OffsetToCommit("payments", 0, 7),), member.member_id, member.generation_id)
+    assert shell.ask(committing, CommitReply).partitions[0].error is ErrorCode.NONE
+    for _ in range(8 * 48 + 20):
+        shell.advance(half_an_hour_ms - 1)
+        beat = shell.ask(Heartbeat("g", member.member_id, member.generation_id), HeartbeatReply)
+        assert beat.error is ErrorCode.NONE
+
+    assert [one.offset for one in shell.ask(FetchOffsets("g"), FetchReply).offsets] == [7]
