@@ -4,6 +4,7 @@
     python -m bench.request --kind idempotent   another kind: see `KINDS`
     python -m bench.request --authorized        behind an authorizer that allows everything
     python -m bench.request --profile           where it goes, by function
+    python -m bench.request --reads 500         no time: so many reads, for a program that counts instructions
 
 A busy machine disturbs this less than anything with a client; compare two trees by turns (`bench.request_pairs`).
 """
@@ -216,12 +217,15 @@ def _refuse(_: KafkaConnection, fault: BaseException) -> None:
     raise fault
 
 
-async def run(kind: str, *, is_profiled: bool, is_authorized: bool) -> None:
+async def run(kind: str, *, is_profiled: bool, is_authorized: bool, reads_only: int | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with BrokerHere(data_dir=folder) as broker:
             await broker.create_topic(TOPIC, configs=FLUSHED if kind == "durable" else UNFLUSHED)
             one = OneKind(kind, broker, is_authorized=is_authorized)
             await one.begin(broker)
+            if reads_only is not None:
+                await one.run(one.make(reads_only))
+                return
             await one.run(one.make(READS))
             if is_profiled:
                 reads = one.make(READS * ROUNDS)
@@ -244,8 +248,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--kind", choices=KINDS, default="plain", help=kinds)
     parser.add_argument("--authorized", action="store_true", help="behind an authorizer that allows everything")
     parser.add_argument("--profile", action="store_true", help="where it goes, by function; everything takes longer")
+    parser.add_argument("--reads", type=int, metavar="N", help=f"make N reads of {TOGETHER} requests, measure nothing")
     given = parser.parse_args(arguments)
-    asyncio.run(run(given.kind, is_profiled=given.profile, is_authorized=given.authorized))
+    asyncio.run(run(given.kind, is_profiled=given.profile, is_authorized=given.authorized, reads_only=given.reads))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
     python -m bench.request_pairs OTHER/src                           this tree against another one
     python -m bench.request_pairs OTHER/src --pairs 21 -- --kind fetch
     python -m bench.request_pairs . --other-arguments="" -- --authorized    this tree with an option against without
+    python -m bench.request_pairs OTHER/src --instructions            instructions by valgrind: exact on a busy machine
 
 Each pair is two fresh processes, one after the other, in an order that alternates. The result is the median of the
 pairs' ratios with its 95 % interval, by order statistics: no shape of the distribution is assumed.
@@ -21,8 +22,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.request import TOGETHER
+
 ROOT = Path(__file__).resolve().parents[1]
 _AT_BEST = re.compile(r"([0-9.]+) us of CPU time per request at best, ([0-9.]+) in the middle")
+_COLLECTED = re.compile(r"Collected : ([0-9]+)")
+_READS = (100, 500)
 _PAIRS = 9
 _LEAST_PAIRS = 6
 """With fewer, no interval of order statistics covers 95 %."""
@@ -45,6 +50,35 @@ def measure(source: Path, arguments: Sequence[str]) -> float:
     return float(found.group(1))
 
 
+def count_instructions(source: Path, arguments: Sequence[str]) -> float:
+    """Instructions per request, start and end of the process left out; system calls count as nothing.
+
+    Requests of idempotent and transactional producers are made on the way, and count.
+    """
+    few, many = (_instructions(source, [*arguments, "--reads", str(reads)]) for reads in _READS)
+    return (many - few) / ((_READS[1] - _READS[0]) * TOGETHER)
+
+
+def _instructions(source: Path, arguments: Sequence[str]) -> int:
+    environment = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{ROOT}", "PYTHONHASHSEED": "0"}
+    counting = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
+    try:
+        ran = subprocess.run(
+            [*counting, sys.executable, "-m", "bench.request", *arguments],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+    except FileNotFoundError:
+        raise SystemExit("there is no valgrind here: install it (Debian: apt install valgrind)") from None
+    found = _COLLECTED.search(ran.stderr)
+    if ran.returncode or found is None:
+        raise SystemExit(f"bench.request failed on {source}:\n{ran.stderr}")
+    return int(found.group(1))
+
+
 def interval(ratios: Sequence[float]) -> tuple[float, float]:
     """The 95 % interval of the median."""
     count, ordered = len(ratios), sorted(ratios)
@@ -59,6 +93,7 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser("python -m bench.request_pairs", description="Two trees, one request, by turns.")
     parser.add_argument("other", type=Path, help="the sources of the other tree, its `src`")
     parser.add_argument("--pairs", type=int, default=_PAIRS)
+    parser.add_argument("--instructions", action="store_true", help="count instructions by valgrind, once")
     parser.add_argument("--other-arguments", help="what bench.request gets in the other tree, if not the same")
     parser.add_argument("rest", nargs="*", metavar="-- ARGUMENT", help="what bench.request gets")
     split = arguments.index("--") if "--" in arguments else len(arguments)
@@ -67,13 +102,18 @@ def main(arguments: Sequence[str]) -> None:
     if given.pairs < _LEAST_PAIRS:
         parser.error(f"--pairs must be {_LEAST_PAIRS} or more: fewer give no interval")
     theirs_given = given.rest if given.other_arguments is None else shlex.split(given.other_arguments)
+    other = given.other.resolve()
+    if given.instructions:
+        here, there = count_instructions(ROOT / "src", given.rest), count_instructions(other, theirs_given)
+        print(f"{here:,.0f} instructions here, {there:,.0f} there; ratio {here / there:.3f}")
+        return
     ours, theirs = [], []
     for pair in range(given.pairs):
         for is_ours in (True, False) if pair % 2 else (False, True):
             if is_ours:
                 ours.append(measure(ROOT / "src", given.rest))
             else:
-                theirs.append(measure(given.other.resolve(), theirs_given))
+                theirs.append(measure(other, theirs_given))
     ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
     low, high = interval(ratios)
     print(
