@@ -10,6 +10,7 @@ from qanat.groups.classic.joining import LONGEST_NAME
 from qanat.groups.classic.states import GroupState
 from qanat.groups.records import GroupMetadataRecord, MemberMetadata
 from qanat.groups.replies import (
+    AssignmentReply,
     CommitReply,
     DeleteOffsetsReply,
     DescribeReply,
@@ -21,6 +22,7 @@ from qanat.groups.replies import (
 )
 from qanat.groups.requests import (
     CommitOffsets,
+    ConsumerHeartbeat,
     DeleteOffsets,
     DescribeGroup,
     FetchOffsets,
@@ -320,3 +322,13 @@ def test_offsets_of_a_group_that_is_not_of_consumers_stay_while_it_has_members()
         assert beat.error is ErrorCode.NONE
 
     assert [one.offset for one in shell.ask(FetchOffsets("g"), FetchReply).offsets] == [7]
+
+
+def test_an_empty_instance_id_is_refused_by_groups_of_both_protocols() -> None:
+    """It would be taken for the name of every member without one."""
+    classic, consumers = Shell(), Shell()
+    classic.join()
+    consumers.ask(ConsumerHeartbeat("g", "a", 0, "u", rebalance_timeout_ms=1, topics=("t",), owned=()), AssignmentReply)
+
+    for shell in (classic, consumers, Shell()):
+        assert shell.join(instance_id="").reply(JoinReply).error is ErrorCode.INVALID_REQUEST

@@ -245,6 +245,8 @@ def _answer_administrator(builder: DecisionBuilder, request: AdministratorReques
 
 def _answer_member(builder: DecisionBuilder, request: JoinGroup | SyncGroup | Heartbeat | LeaveGroup) -> Reply | Parked:
     """A request of a classic member to a group of any kind."""
+    if isinstance(request, JoinGroup) and request.instance_id == "":
+        return refused(request, ErrorCode.INVALID_REQUEST)  # An instance id names a member: it cannot be empty.
     if request.group_id in builder.state.ledger.shares:
         is_join = isinstance(request, JoinGroup)
         return refused(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL if is_join else ErrorCode.UNKNOWN_MEMBER_ID)
