@@ -67,7 +67,6 @@ class ClassicGroup:
         "members",
         "pending_members",
         "pending_syncs",
-        "previous_state",
         "protocol_name",
         "protocol_type",
         "state",
@@ -80,7 +79,6 @@ class ClassicGroup:
     def __init__(self, group_id: str, wall_ms: int) -> None:
         self.group_id = group_id
         self.state = GroupState.EMPTY
-        self.previous_state = GroupState.EMPTY
         self.state_timestamp_ms = wall_ms
         self.generation_id = 0
         self.protocol_type: str | None = None
@@ -126,7 +124,7 @@ class ClassicGroup:
 
     def become(self, state: GroupState, wall_ms: int) -> None:
         assert self.state in PREDECESSORS[state], f"{self} cannot become {state}"
-        self.previous_state, self.state, self.state_timestamp_ms = self.state, state, wall_ms
+        self.state, self.state_timestamp_ms = state, wall_ms
 
     def mark_dead(self, wall_ms: int) -> None:
         self.become(GroupState.DEAD, wall_ms)
