@@ -49,6 +49,8 @@ def test_a_directory_that_was_never_replaced_is_older_than_every_member() -> Non
         (running_since(SINCE + 1), False, False),
         (Node(20, False, 0, stopped_at=SINCE), False, True),
         (Node(20, False, 0, stopped_at=SINCE - 1), False, False),
+        (Node(20, False, SINCE, stopped_at=SINCE), False, True),
+        (Node(20, False, SINCE + 1, stopped_at=SINCE + 1), False, False),
         (None, False, False),
     ],
 )

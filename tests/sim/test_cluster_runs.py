@@ -30,6 +30,12 @@ def test_nothing_is_lost_by_more_seeds(first: int) -> None:
     check(range(first, first + PER_TEST))
 
 
+@pytest.mark.parametrize("seed", [653326, 660784])
+def test_nothing_is_lost_where_it_was_before(seed: int) -> None:
+    """A removed replica of a cancelled move; an older disk image, stopped cleanly before it was a member again."""
+    check(range(seed, seed + 1))
+
+
 @pytest.mark.parametrize("seed", [2, 5])
 def test_one_seed_is_one_trace(seed: int) -> None:
     assert run_twice(seed).problems == []

@@ -83,11 +83,12 @@ class Nodes(Struct, frozen=True):
 
     def is_clean(self, member: Member) -> bool:
         """Whether a member's broker is back from a clean shutdown of the very run in which it was a member, or is still
-        in that run. An older disk image shows a shutdown from before it became a member."""
+        in that run. An older disk image shows a shutdown from before it became a member; a run that began after
+        a crash, and was stopped before it was a member again, shows one that says nothing about its log."""
         node = self.alive.get(member.node_id)
         if node is None:
             return False
-        return node.stopped_at >= member.since or 0 < node.running_since <= member.since
+        return node.stopped_at >= member.since >= node.sound_since or 0 < node.running_since <= member.since
 
     def as_member(self, node_id: int) -> Member:
         """A node that has everything as of now, as a member."""

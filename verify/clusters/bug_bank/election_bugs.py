@@ -20,7 +20,7 @@ from qanat.cluster.controller import PartitionChange, commits
 from qanat.cluster.elections import Rules
 from qanat.cluster.failure_detector import FailureDetector, Verdict
 from qanat.cluster.image import MetadataImage
-from qanat.cluster.nodes import MemberStatus, MemberStatuses
+from qanat.cluster.nodes import MemberStatus, MemberStatuses, Nodes
 from qanat.cluster.store import Commit, CreatedAt
 from qanat.cluster.values import Member, PartitionState
 from verify.clusters.bug_bank.bug import Patches
@@ -46,14 +46,19 @@ def take_an_empty_disk_for_the_old_one(patches: Patches) -> None:
 
 
 def take_a_crash_for_a_stop(patches: Patches) -> None:
-    """C13: after a crash, a member of a topic that is not flushed is trusted."""
-    status = MemberStatuses.of
+    """C13: after a crash, a member of a topic that is not flushed is trusted, and so is its next clean stop."""
+    status, is_clean = MemberStatuses.of, Nodes.is_clean
 
     def trusted(standings: MemberStatuses, member: Member) -> MemberStatus:
         found = status(standings, member)
         return MemberStatus.BACK if found is MemberStatus.DOUBTFUL else found
 
+    def stopped(nodes: Nodes, member: Member) -> bool:
+        node = nodes.alive.get(member.node_id)
+        return is_clean(nodes, member) or (node is not None and node.stopped_at >= member.since)
+
     patches.put(MemberStatuses, "of", trusted)
+    patches.put(Nodes, "is_clean", stopped)
 
 
 def trust_any_disk_that_is_back(patches: Patches) -> None:
