@@ -50,6 +50,9 @@ class Reader:
         own = {"auto.offset.reset": "earliest" if self._is_member else "error", "group.protocol": group_protocol}
         if group_protocol == "classic":
             own["session.timeout.ms"] = "6000"
+        if self._is_member:
+            # Its log explains a member that no longer gets anything.
+            own |= {"debug": "cgrp", "log_level": "7"}
         self._consumer = Consumer(
             {
                 "bootstrap.servers": task.bootstrap,
@@ -131,6 +134,8 @@ class Reader:
             self._eofs[place] = message.offset() or 0
         elif fault.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             self._reports.send(anomaly=f"truncated under a reader: {self._task.name} in {place}: {fault.str()}")
+        else:
+            print(f"{time.time():.3f} {place}: {fault}", file=sys.stderr, flush=True)
 
     def _commit(self) -> None:
         self._next_commit_s = time.monotonic() + _COMMIT_S
