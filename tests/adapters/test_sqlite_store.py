@@ -492,9 +492,9 @@ def test_an_sqlite_that_loses_data_is_refused(path: Path, monkeypatch: pytest.Mo
 def test_leases_run_out_on_real_time_and_are_kept_alive(path: Path) -> None:
     async def test() -> None:
         async with opened(path) as store:
-            short, kept = await store.grant_lease(150), await store.grant_lease(1_000)
-            await store.commit([], [Put("/short", b"", short.lease_id), Put("/kept", b"", kept.lease_id)])
             began_ms = boottime_ms()
+            short, kept = await store.grant_lease(150), await store.grant_lease(60_000)
+            await store.commit([], [Put("/short", b"", short.lease_id), Put("/kept", b"", kept.lease_id)])
             async with aclosing(store.watch("/short", Revision(2))) as watcher:
                 changes = await anext(watcher)
             assert isinstance(changes, Changes)
