@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.servers.client_modules import client_module
 from tests.servers.kafka.raw import RawClient
 
 from qanat.model.error_codes import ErrorCode
@@ -18,13 +19,13 @@ from qanat.wire.kafka.messages.delete_acls import DeleteAclsFilter, DeleteAclsRe
 from qanat.wire.kafka.messages.describe_acls import DescribeAclsRequest
 from qanat.wire.kafka.registry import ApiKey
 
-confluent = pytest.importorskip("confluent_kafka")
-rd = pytest.importorskip("confluent_kafka.admin")
-kafka = pytest.importorskip("kafka")
-kafka_admin = pytest.importorskip("kafka.admin")
-kafka_errors = pytest.importorskip("kafka.errors")
-aiokafka = pytest.importorskip("aiokafka")
-aiokafka_errors = pytest.importorskip("aiokafka.errors")
+confluent = client_module("confluent_kafka")
+rd = client_module("confluent_kafka.admin")
+kafka = client_module("kafka")
+kafka_admin = client_module("kafka.admin")
+kafka_errors = client_module("kafka.errors")
+aiokafka = client_module("aiokafka")
+aiokafka_errors = client_module("aiokafka.errors")
 
 WAIT_S = 60
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.servers.client_modules import client_module
 from tests.servers.conftest import CLUSTER_ID, RunningBroker
 
-confluent = pytest.importorskip("confluent_kafka")
-confluent_admin = pytest.importorskip("confluent_kafka.admin")
-kafka_admin = pytest.importorskip("kafka.admin")
-kafka_errors = pytest.importorskip("kafka.errors")
-aio_admin = pytest.importorskip("aiokafka.admin")
+confluent = client_module("confluent_kafka")
+confluent_admin = client_module("confluent_kafka.admin")
+kafka_admin = client_module("kafka.admin")
+kafka_errors = client_module("kafka.errors")
+aio_admin = client_module("aiokafka.admin")
 
 WAIT_S = 20
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.servers.client_modules import client_module
 from tests.servers.kafka.raw import RawClient
 
 from qanat.connection.sasl import ScramDialogue
@@ -29,12 +30,12 @@ from qanat.wire.kafka.messages.sasl_authenticate import SaslAuthenticateRequest
 from qanat.wire.kafka.messages.sasl_handshake import SaslHandshakeRequest
 from qanat.wire.kafka.registry import ApiKey
 
-confluent = pytest.importorskip("confluent_kafka")
-rd = pytest.importorskip("confluent_kafka.admin")
-kafka = pytest.importorskip("kafka")
-kafka_errors = pytest.importorskip("kafka.errors")
-aiokafka = pytest.importorskip("aiokafka")
-aiokafka_errors = pytest.importorskip("aiokafka.errors")
+confluent = client_module("confluent_kafka")
+rd = client_module("confluent_kafka.admin")
+kafka = client_module("kafka")
+kafka_errors = client_module("kafka.errors")
+aiokafka = client_module("aiokafka")
+aiokafka_errors = client_module("aiokafka.errors")
 
 WAIT_S = 60
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")

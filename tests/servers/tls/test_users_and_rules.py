@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.servers.client_modules import client_module
 from tests.servers.tls.certificates import Authority, client_context
 
 from qanat.app.node.node import Node
@@ -20,8 +21,8 @@ from qanat.servers.kafka.connection import KafkaConnection
 from qanat.servers.kafka.dispatch import Dispatcher
 from qanat.wire.kafka.registry import ApiKey
 
-confluent = pytest.importorskip("confluent_kafka")
-rd = pytest.importorskip("confluent_kafka.admin")
+confluent = client_module("confluent_kafka")
+rd = client_module("confluent_kafka.admin")
 
 WAIT_S = 60
 ALLOWED, DENIED = "orders", "secret"
