@@ -13,8 +13,7 @@ from tests.log.directories import WatchedFiles, WorkerBarrier, running_log, unti
 from tests.log.runtime.test_ingest import staged
 
 from qanat.adapters.memory_files import MemoryFiles
-from qanat.broker.replicas.partition import EndMarker, Partition
-from qanat.broker.replicas.partition_end import Written
+from qanat.broker.replicas.partition import EndMarker, Partition, Written
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.runtime.waiting_appends import WRITTEN_ON_LOOP_BYTES

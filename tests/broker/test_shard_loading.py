@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from qanat.broker.coordinators import shard_loading
-from qanat.broker.replicas.partition import Partition
 from qanat.groups.replies import FetchReply
 from qanat.groups.requests import CommitOffsets, FetchOffsets, OffsetToCommit
 from qanat.log.log_reads import LogRead
+from qanat.log.partition_log import PartitionLog
+from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.error_codes import ErrorCode
 from qanat.testing import BrokerHere, EmbeddedBroker
 
@@ -31,13 +32,15 @@ async def test_a_group_is_asked_to_come_again_while_its_offsets_are_read(
         await broker.create_topic("orders")
         await broker.node.broker.groups.ask(GROUP, CommitOffsets(GROUP, (OffsetToCommit("orders", 0, 17),)))
 
-    disk, read = asyncio.Event(), Partition.read
+    disk, read = asyncio.Event(), LogRuntime.read
 
-    async def read_slowly(partition: Partition, offset: int, max_bytes: int, end_offset: int) -> LogRead:
+    async def read_slowly(
+        runtime: LogRuntime, log: PartitionLog, offset: int, max_bytes: int, end_offset: int | None = None
+    ) -> LogRead:
         await disk.wait()
-        return await read(partition, offset, max_bytes, end_offset)
+        return await read(runtime, log, offset, max_bytes, end_offset)
 
-    monkeypatch.setattr(Partition, "read", read_slowly)
+    monkeypatch.setattr(LogRuntime, "read", read_slowly)
     monkeypatch.setattr(shard_loading, "LOAD_WAIT_S", 0.01)
     async with EmbeddedBroker.here(data_dir=tmp_path) as broker:
         for _ in range(3):

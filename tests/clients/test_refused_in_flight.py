@@ -12,6 +12,9 @@ import pytest
 from confluent_kafka import Producer
 
 from qanat.broker.replicas.partition import Partition
+from qanat.broker.replicas.partition_lookup import PartitionLookup
+from qanat.log.runtime.log_runtime import LogRuntime
+from qanat.model.error_codes import ErrorCode
 from qanat.testing import EmbeddedBroker
 
 IN_FLIGHT_S = 0.5
@@ -40,13 +43,16 @@ def test_batches_behind_a_refused_one_are_refused_alike(
     qanat_broker.create_topic("t")
     refusals = [False, True] if is_known else [True]
 
-    def lacks_replicas(_: Partition) -> bool:
-        is_refused = bool(refusals) and refusals.pop(0)
-        if is_refused:
-            time.sleep(IN_FLIGHT_S)
-        return is_refused
+    find_writable = PartitionLookup.writable
 
-    monkeypatch.setattr(Partition, "lacks_replicas", property(lacks_replicas))
+    def writable(lookup: PartitionLookup, topic: str, number: int) -> Partition | ErrorCode:
+        if refusals and refusals.pop(0):
+            time.sleep(IN_FLIGHT_S)
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        return find_writable(lookup, topic, number)
+
+    monkeypatch.setattr(PartitionLookup, "writable", writable)
+    monkeypatch.setattr(LogRuntime, "append_fast", lambda *_: None)  # It would append before anybody is asked.
     kept, logger = KeptMessages(), logging.Logger("librdkafka")
     logger.addHandler(kept)
     producer = Producer(

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.admission import admit
-from qanat.log.append_state import Appended
+from qanat.log.appended import Appended
 from qanat.log.atomic_files import read_whole, write_volatile
 from qanat.log.background_jobs import run_now
 from qanat.log.compaction.compaction import begin_compaction

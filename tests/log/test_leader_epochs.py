@@ -23,13 +23,12 @@ from tests.log.batches import (
     truncate,
 )
 
-from qanat.log.atomic_files import read_whole
+from qanat.log.atomic_files import read_whole, replace
+from qanat.log.files import Buffer, Files
 from qanat.log.flush_state import begin_flush
 from qanat.log.leader_epochs import UNKNOWN_EPOCH_END, EpochEnd, EpochStart, LeaderEpochs
 from qanat.log.partition_log import PartitionLog
 from qanat.log.segments import file_names
-from qanat.log.segments.segment import Segment
-from qanat.log.segments.sidecar import Sidecar
 from qanat.model.ids import LeaderEpoch, Offset
 from qanat.testing.simulation.disk import SimDisk
 from qanat.testing.simulation.disk_faults import DiskFaults
@@ -203,13 +202,13 @@ def test_epochs_are_on_disk_before_the_segments_that_hold_them_are_sealed(monkey
     for epoch in (1, 2, 3, 4):
         append(log, batch(2), leader_epoch=epoch)
     known: list[LeaderEpochs | None] = []
-    write_seal = Segment.write_seal
 
-    def watched(segment: Segment, sidecar: Sidecar) -> None:
-        known.append(LeaderEpochs.decode(read_whole(log.files, f"{FOLDER}/{file_names.LEADER_EPOCHS}") or b""))
-        write_seal(segment, sidecar)
+    def watched(files: Files, path: str, content: Buffer) -> None:
+        assert path.endswith(file_names.SIDECAR)
+        known.append(LeaderEpochs.decode(read_whole(files, f"{FOLDER}/{file_names.LEADER_EPOCHS}") or b""))
+        replace(files, path, content)
 
-    monkeypatch.setattr(Segment, "write_seal", watched)
+    monkeypatch.setattr("qanat.log.segments.segment.replace", watched)
     flush(log)
     assert known == [log.epochs] * len(log.segments[:-1]) != []
 

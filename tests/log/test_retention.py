@@ -22,6 +22,7 @@ from tests.log.batches import (
 )
 
 from qanat.log.background_jobs import run_now
+from qanat.log.files import File
 from qanat.log.partition_log import PartitionLog
 from qanat.log.retention import begin_retention
 from qanat.model.errors import DiskFullError
@@ -177,10 +178,10 @@ def test_where_there_is_no_room_for_a_new_segment_old_ones_still_go(monkeypatch:
     flush(log)
     replicate(log)
 
-    def full(*_: object) -> None:
-        raise DiskFullError("no room")
+    def full(path: str, *, create: bool = False) -> File:
+        raise DiskFullError(f"no room for {path}")
 
-    monkeypatch.setattr(log, "roll", full)
+    monkeypatch.setattr(log.files, "open", full)
     run_now(begin_retention(log, NOW + 5000))
 
     assert log.log_start_offset == 3

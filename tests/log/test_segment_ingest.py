@@ -29,7 +29,7 @@ from tests.log.directories import WatchedFiles
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.adapters.os_files import OsFiles
-from qanat.log.append_state import Appended
+from qanat.log.appended import Appended
 from qanat.log.background_jobs import run_now
 from qanat.log.files import Files
 from qanat.log.partition_log import PartitionLog

@@ -35,14 +35,14 @@ def test_the_bank_runs_on_the_interpreted_build() -> None:
     program = (
         "import verify.clusters.bug_bank.__main__; "
         "from qanat.wire.kafka import fast_produce; "
-        "from qanat.broker.replicas import partition_end; "
-        "print(fast_produce.is_compiled(), partition_end.__file__)"
+        "from qanat.broker.replicas import partition; "
+        "print(fast_produce.is_compiled(), partition.__file__)"
     )
     root = Path(__file__).resolve().parents[2]
     ran = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True)
 
     is_compiled, file = ran.stdout.split()
-    assert (is_compiled, Path(file).name) == ("False", "partition_end.py")
+    assert (is_compiled, Path(file).name) == ("False", "partition.py")
 
 
 def test_the_page_of_the_simulation_lists_them_all() -> None:

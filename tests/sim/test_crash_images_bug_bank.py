@@ -20,7 +20,6 @@ from qanat.log.recovery.log_recovery import Checkpoint
 from qanat.log.retention import DeleteJob
 from qanat.log.segments import file_names
 from qanat.log.segments.segment import Segment
-from qanat.log.segments.sidecar import Sidecar, encode_sidecar
 from qanat.log.settings import LogSettings
 from qanat.log.truncation import TruncateJob
 from qanat.testing.simulation.disk import SimDisk, SimFile
@@ -62,11 +61,15 @@ def forget_the_directory(patch: MonkeyPatch) -> None:
 
 
 def seal_before_the_log_is_synced(patch: MonkeyPatch) -> None:
-    def sealed(segment: Segment, sidecar: Sidecar) -> None:
-        segment.tables.write(segment.files, segment.directory)  # type: ignore[union-attr]
-        replace(segment.files, segment.path(file_names.SIDECAR), encode_sidecar(sidecar))
+    run, sync = FlushJob.run, SimFile.sync
 
-    patch.setattr(Segment, "write_seal", sealed)
+    def ran(job: FlushJob) -> None:
+        closed = {one.segment.path(file_names.LOG) for one in job._closed}
+        with MonkeyPatch.context() as inner:
+            inner.setattr(SimFile, "sync", lambda file: None if file.path in closed else sync(file))
+            run(job)
+
+    patch.setattr(FlushJob, "run", ran)
 
 
 def cut_but_keep_the_sidecar(patch: MonkeyPatch) -> None:

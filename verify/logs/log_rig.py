@@ -13,7 +13,7 @@ from dataclasses import replace as dataclass_replace
 from msgspec.structs import replace
 
 from qanat.log.admission import admit
-from qanat.log.append_state import Appended
+from qanat.log.appended import Appended
 from qanat.log.background_jobs import run_now
 from qanat.log.compaction.compaction import begin_compaction, cleanable_segments
 from qanat.log.files import Files

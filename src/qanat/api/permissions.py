@@ -5,7 +5,7 @@ Connections of the same principal and address share them. An authorizer without 
 (`security.authorization.RevisedAuthorizer`) is asked every time. The rules of the APIs ask here, and the fast paths of
 Produce and Fetch.
 
-Compiled and interpreted like `log.append_state`.
+Compiled and interpreted like `log.partition_log`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ one after another (`runtime.append_queue`).
 from __future__ import annotations
 
 from qanat.log.admission import Admitted
-from qanat.log.append_state import Appended
+from qanat.log.appended import Appended
 from qanat.log.partition_log import PartitionLog, placed_chunks
 from qanat.model.errors import QanatError, StorageError
 from qanat.model.ids import NO_TIMESTAMP

@@ -15,7 +15,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from qanat.log.admission import admit
-from qanat.log.append_state import Appended
+from qanat.log.appended import Appended
 from qanat.log.files import File
 from qanat.log.partition_log import PartitionLog
 from qanat.log.producers import BATCHES_REMEMBERED

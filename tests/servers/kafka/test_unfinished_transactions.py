@@ -15,9 +15,11 @@ from tests.servers.kafka.admin_requests import create, topic
 from tests.servers.kafka.raw import RawClient
 
 from qanat.broker.coordinators.transaction_markers import MarkerWriter
-from qanat.broker.replicas.partition import EndMarker, Partition
-from qanat.broker.replicas.partition_end import Written
+from qanat.broker.replicas.partition import EndMarker
+from qanat.log.appended import Appended
 from qanat.log.files import Buffer
+from qanat.log.partition_log import PartitionLog
+from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import DiskFullError
 from qanat.model.ids import TopicPartition
@@ -46,20 +48,20 @@ def test_a_transaction_is_completed_later_where_its_end_could_not_be_written(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unhandled: list[dict[str, Any]] = []
-    refused: list[Partition] = []
-    real = Partition.append_own
+    refused: list[PartitionLog] = []
+    real = LogRuntime.append_own
 
-    def append_own(partition: Partition, batch: Buffer) -> Written:
-        if len(refused) < REFUSALS and partition.at.topic == "__transaction_state" and completes(batch):
-            refused.append(partition)
+    def append_own(runtime: LogRuntime, log: PartitionLog, batch: Buffer, leader_epoch: int) -> Appended:
+        if len(refused) < REFUSALS and log.topic_partition.topic == "__transaction_state" and completes(batch):
+            refused.append(log)
             raise DiskFullError("no space left")
-        return real(partition, batch)
+        return real(runtime, log, batch, leader_epoch)
 
     async def listen() -> None:
         broker.loop.set_exception_handler(lambda _, context: unhandled.append(context))
 
     broker.call(listen())
-    monkeypatch.setattr(Partition, "append_own", append_own)
+    monkeypatch.setattr(LogRuntime, "append_own", append_own)
     producer = Producer({"bootstrap.servers": broker.address, "transactional.id": "payments", "log_level": 0})
     producer.init_transactions(SECONDS)
     for _ in range(2):

@@ -9,8 +9,7 @@ from typing import Any
 from qanat.broker.coordinators.coordinator_shard import CoordinatorShard
 from qanat.broker.replicas import replica_fetchers
 from qanat.broker.replicas.local_replicas import FollowerReplica
-from qanat.broker.replicas.partition import Partition
-from qanat.broker.replicas.partition_end import Written, written_at
+from qanat.broker.replicas.partition import Partition, Written, written_at
 from qanat.broker.replicas.replica_fetchers import _ReplicaFetcher
 from qanat.log.recovery import active_segment_recovery
 from qanat.log.runtime.group_commit import GroupCommit

@@ -15,8 +15,7 @@ from qanat.wire.kafka.layouts import ZERO_UUID
 if TYPE_CHECKING:
     from qanat.api.authorization import AccessCheck
     from qanat.broker.broker import Broker
-    from qanat.broker.replicas.partition import Partition
-    from qanat.broker.replicas.partition_end import Written
+    from qanat.broker.replicas.partition import Partition, Written
     from qanat.wire.batch_header import Buffer
 
 ALL, LEADER, NONE = -1, 1, 0

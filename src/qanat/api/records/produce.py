@@ -27,8 +27,7 @@ from qanat.api.records.transactional_produce import FirstWrites, first_writes, v
 from qanat.api.request_context import RequestContext
 from qanat.broker.broker import Broker
 from qanat.broker.replicas.durable_acknowledgement import DurableAcknowledgement
-from qanat.broker.replicas.partition import Partition
-from qanat.broker.replicas.partition_end import Written
+from qanat.broker.replicas.partition import Partition, Written
 from qanat.log.runtime.sync_future import SyncFuture
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import InvalidRecordError, QanatError, UnsupportedCompressionError

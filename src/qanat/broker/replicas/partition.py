@@ -1,10 +1,11 @@
+# cython: language_level=3, annotation_typing=False
 """A partition that this broker leads: appends and their acknowledgements, reads and the fetches that wait.
 
 An append takes effect at once; an acknowledgement that needs the disk is a future. The high watermark follows what is
 durable, or the end of the log where the topic leaves flushing to the kernel. With followers, it follows what every
 member of the in-sync set has (`replication.leader`), and so do acknowledgements.
 
-Rule 1: once this exists, the high watermark moves only in `partition_end`, the only place that wakes waiting consumers.
+Rule 1: once this exists, the high watermark moves only in `_advance_to`, the only place that wakes waiting consumers.
         Followers wait for the end of the log; every append wakes them.
 Rule 2: one object is one leadership. When it is over (`retire`), everything that waits ends with an error.
 Rule 3: a new leader's high watermark is the one that it had as a follower, which lags behind what its predecessor
@@ -17,23 +18,48 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from operator import itemgetter
 from typing import NamedTuple
 
-from qanat.broker.replicas.partition_end import PartitionEnd, Written
 from qanat.broker.settings.topic_settings import TopicSettings
+from qanat.log.appended import Appended
 from qanat.log.files import Buffer
 from qanat.log.log_reads import LogRead
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.runtime.sync_future import SyncFuture
+from qanat.log.settings import TimestampType
 from qanat.model.error_codes import ErrorCode
-from qanat.model.errors import OffsetNotAvailableError, OffsetOutOfRangeError
-from qanat.model.ids import LeaderEpoch
+from qanat.model.errors import NotLeaderError, OffsetNotAvailableError, OffsetOutOfRangeError
+from qanat.model.ids import NO_TIMESTAMP, LeaderEpoch
 from qanat.replication.leader import Leader
 from qanat.wire.control import Marker
+from qanat.wire.kafka.fast_produce import FastHeader
 from qanat.wire.staged import StagedFile
 
 Wake = Callable[[], None]
+
+# Looked up once: attribute access on an enumeration is slow.
+_LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
+_OFFSET = itemgetter(0)
+
+
+class Written:
+    """A batch in the log, and the future that its acknowledgement by acks=all waits for."""
+
+    __slots__ = ("append_time_ms", "base_offset", "durable")
+
+    base_offset: int
+    append_time_ms: int
+    durable: SyncFuture[None] | None
+
+
+def written_at(base_offset: int, append_time_ms: int, durable: SyncFuture[None] | None) -> Written:
+    written = Written.__new__(Written)  # In C without a call.
+    written.base_offset = base_offset
+    written.append_time_ms = append_time_ms
+    written.durable = durable
+    return written
 
 
 class EndMarker(NamedTuple):
@@ -46,16 +72,27 @@ class EndMarker(NamedTuple):
     transaction_version: int = 0
 
 
-class Partition(PartitionEnd):
+class Partition:
     """The leader's side of one partition."""
 
     __slots__ = (
+        "_acknowledged",
         "_known",
+        "_runtime",
         "_starting",
+        "_waiting",
+        "_waiting_followers",
+        "at",
         "epoch_start",
+        "is_retired",
+        "leader",
+        "leader_epoch",
+        "log",
         "min_insync_replicas",
+        "readable_bytes",
         "topic_id",
         "why_retired",
+        "written_bytes",
     )
 
     def __init__(
@@ -66,7 +103,22 @@ class Partition(PartitionEnd):
         leader_epoch: int,
         leader: Leader | None = None,
     ) -> None:
-        super().__init__(log, runtime, leader_epoch, leader)
+        self.log = log
+        self.at = log.topic_partition
+        self.leader_epoch = leader_epoch
+        self.leader = leader
+        """How far the followers are; None where this is the sole replica."""
+        self.written_bytes = 0
+        """Bytes appended since the start: waiting fetches count by it."""
+        self.readable_bytes = 0
+        """`written_bytes` when everything written could last be read: never more than what can be read now."""
+        self.is_retired = False
+        """Whether its topic was deleted, or another replica leads: this object serves nothing any more."""
+        self._runtime = runtime
+        self._waiting: dict[Callable[[], None], None] = {}
+        self._waiting_followers: dict[Callable[[], None], None] = {}
+        self._acknowledged: deque[tuple[int, SyncFuture[None]]] = deque()
+        """Waits for an offset to be committed, in order."""
         self.topic_id = topic_id
         self.min_insync_replicas = 1
         self.why_retired = ErrorCode.NONE
@@ -110,6 +162,22 @@ class Partition(PartitionEnd):
         return self.leader is not None and self.in_sync_replicas < self.needed_in_sync
 
     # Writing
+
+    def append_fast(self, batch: memoryview, header: FastHeader) -> Written | None:
+        """`append_now` for a writable batch whose header and checksum are sound."""
+        if self.is_retired:
+            raise self._not_leader()
+        log = self.log
+        appended = self._runtime.append_fast(log, batch, header, self.leader_epoch)
+        if appended is None:
+            return None
+        if self.leader is not None or log.is_flushed or appended.is_duplicate:
+            return self._written(appended, len(batch))
+        # The same for a sole replica that leaves flushing to the kernel: written records can be read.
+        self.written_bytes += len(batch)
+        end_offset = appended.last_offset + 1
+        self._advance_to(end_offset, end_offset)
+        return written_at(appended.base_offset, NO_TIMESTAMP, None)
 
     def append_now(self, batch: Buffer) -> Written | None:
         """Append a client's batch; None where it must wait for the disk or be decoded in a worker."""
@@ -158,6 +226,86 @@ class Partition(PartitionEnd):
         if not self.log.settings.is_flushed:
             self.advance()
         return flushed
+
+    def _require_present(self) -> None:
+        """A caller that has held this since before it was retired would be acknowledged by rules that no longer hold: a
+        sole replica that gets followers is led in the same epoch, by another object."""
+        if self.is_retired:
+            raise self._not_leader()
+
+    def _written(self, appended: Appended, size: int) -> Written:
+        self._require_present()  # It may have been retired while the batch waited for the disk.
+        self.written_bytes += size
+        if self.leader is not None:
+            return self._written_for_followers(appended)
+        settings = self.log.settings
+        is_log_time = settings.message_timestamp_type is _LOG_APPEND_TIME
+        append_time_ms = self._runtime.clock_ms() if is_log_time else NO_TIMESTAMP
+        durable = None
+        if not settings.is_flushed:
+            self.advance()
+        elif appended.is_flush_due:
+            durable = self._runtime.when_flushed(self.log, appended.last_offset + 1)
+        return written_at(appended.base_offset, append_time_ms, durable)
+
+    def _written_for_followers(self, appended: Appended) -> Written:
+        is_log_time = self.log.settings.message_timestamp_type is _LOG_APPEND_TIME
+        append_time_ms = self._runtime.clock_ms() if is_log_time else NO_TIMESTAMP
+        self._wake_followers()
+        self.advance()
+        return written_at(appended.base_offset, append_time_ms, self._when_committed(appended.last_offset + 1))
+
+    def _when_committed(self, end_offset: int) -> SyncFuture[None] | None:
+        """When every member of the in-sync set has everything below; None where it has."""
+        if end_offset <= self.log.high_watermark:
+            return None
+        waiting: SyncFuture[None] = SyncFuture()
+        if self.is_retired:
+            waiting.settle_with_fault(self._not_leader())
+        elif self._acknowledged and self._acknowledged[-1][0] > end_offset:
+            self._acknowledged = deque(sorted([*self._acknowledged, (end_offset, waiting)], key=_OFFSET))
+        else:
+            self._acknowledged.append((end_offset, waiting))
+        return waiting
+
+    def _not_leader(self) -> NotLeaderError:
+        return NotLeaderError(f"this broker has stopped leading {self.at}: look for the leader again")
+
+    def _wake_followers(self) -> None:
+        if self._waiting_followers:
+            waiting, self._waiting_followers = self._waiting_followers, {}
+            for wake in waiting:
+                wake()
+
+    # The high watermark
+
+    def advance(self) -> None:
+        """Move the high watermark as far as it may go, and wake fetches that wait to read that far."""
+        if self.is_retired:
+            return
+        log = self.log
+        log_end = log.end_offset
+        if self.leader is None:
+            end_offset = log.flushed_offset if log.settings.is_flushed else log_end
+        else:
+            committed = self.leader.committed(log.flushed_offset if log.settings.is_synced else log_end)
+            if committed is None:
+                return
+            end_offset = committed
+        if end_offset > log.high_watermark:
+            self._advance_to(end_offset, log_end)
+
+    def _advance_to(self, end_offset: int, log_end: int) -> None:
+        self.log.advance_high_watermark(end_offset)
+        acknowledged = self._acknowledged
+        while acknowledged and acknowledged[0][0] <= end_offset:
+            acknowledged.popleft()[1].settle(None)
+        if end_offset == log_end:
+            self.readable_bytes = self.written_bytes
+        if self._waiting:
+            waiting, self._waiting = self._waiting, {}
+            for wake in waiting:
+                wake()
 
     def when_durable(self) -> SyncFuture[None] | None:
         """When everything appended so far is safe; None where it is, or where the topic does not promise that."""

@@ -1,7 +1,7 @@
 # cython: language_level=3, annotation_typing=False
 """The append fast path: a small batch goes into a log without waiting; every append is counted here.
 
-`LogRuntime` builds on this. Compiled and interpreted like `log.append_state`.
+`LogRuntime` builds on this. Compiled and interpreted like `log.partition_log`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from qanat.log.settings import NEVER_MS
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
-    from qanat.log.append_state import Appended
+    from qanat.log.appended import Appended
     from qanat.log.partition_log import PartitionLog
     from qanat.log.runtime.group_commit import GroupCommit
     from qanat.telemetry.log_counters import LogCounters

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from weakref import WeakValueDictionary
 
 from qanat.log.admission import Admitted, admit, is_opened
-from qanat.log.append_state import Appended
+from qanat.log.appended import Appended
 from qanat.log.background_jobs import Job
 from qanat.log.compaction.compaction import begin_compaction, unready_segments
 from qanat.log.directories.directory import LogDirectory

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from typing import TypeVar
 
 from qanat.log.admission import Admitted, admit, is_opened
-from qanat.log.append_state import Appended
+from qanat.log.appended import Appended
 from qanat.log.files import Buffer
 from qanat.log.large_append import begin_append
 from qanat.log.partition_log import PartitionLog

@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False
 """One segment: a `.log` file of bare batches, its look-up tables and, once sealed, its sidecar.
 
 An open segment grows by `append`. When the log rolls to the next segment, this one is
@@ -8,7 +9,7 @@ Rule 1: `size` is authoritative. Bytes of the file beyond it are garbage that no
 Rule 2: a position passed in or returned is the start of a batch, or `size`.
 
 `partition_log` decides which segment an offset belongs to; `recovery` handles what a dead
-process left behind.
+process left behind. Compiled and interpreted like `log.partition_log`.
 """
 
 from __future__ import annotations
@@ -23,16 +24,17 @@ from qanat.log.files import Buffer, File, Files
 from qanat.log.leader_epochs import EpochStart
 from qanat.log.segments import file_names
 from qanat.log.segments.batch_scan import Damage
-from qanat.log.segments.header_digest import HeaderDigest
-from qanat.log.segments.index_tables import GrowingTables, SealedTables
+from qanat.log.segments.header_digest import EMPTY, HeaderDigest, extended
+from qanat.log.segments.index_tables import GrowingTables, SealedTables, add_digest
 from qanat.log.segments.indexes import batch_start_before, offset_before_timestamp, position_before
-from qanat.log.segments.segment_end import SegmentEnd
 from qanat.log.segments.sidecar import Sidecar, encode_sidecar
 from qanat.log.segments.verification import find_segment_damage, merged
 from qanat.model.errors import CorruptLogError, QanatError, UnreadableSegmentError
+from qanat.model.ids import NO_TIMESTAMP
 from qanat.wire.batch_header import HEADER_SIZE, BatchHeader, read_header
 from qanat.wire.crc import crc32c
 
+MAX_RELATIVE_OFFSET = 2**31 - 1
 _EXTENT = Struct(">qi11xi")
 """Base offset, batch length and last offset delta: enough to walk from batch to batch."""
 _BEFORE_LENGTH = 12
@@ -50,24 +52,54 @@ class BatchNotFoundError(CorruptLogError):
         )
 
 
-class Segment(SegmentEnd):
+class Segment:
     """Records from `base_offset` to `next_offset` (exclusive)."""
 
     __slots__ = (
         "are_headers_checked",
+        "base_offset",
         "damage",
+        "digest",
         "directory",
+        "file",
         "files",
+        "first_append_ms",
+        "is_dense",
+        "is_digested",
+        "last_batch_end_offset",
+        "last_batch_offset",
+        "last_batch_position",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "next_offset",
         "read_offset",
         "read_position",
         "shown_size",
         "sidecar",
+        "size",
+        "tables",
     )
 
     def __init__(self, files: Files, directory: str, base_offset: int, file: File, interval_bytes: int) -> None:
-        super().__init__(base_offset, file, interval_bytes)
         self.files = files
         self.directory = directory
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.file = file
+        self.size = 0
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = base_offset
+        self.first_append_ms: int | None = None
+        self.last_batch_position = 0
+        """The position and offsets of the latest batch: consumers at the end of the log read nothing else."""
+        self.last_batch_offset = base_offset
+        self.last_batch_end_offset = base_offset
+        self.digest = EMPTY
+        """The header digest of all batches (`header_digest`); valid while `is_digested`."""
+        self.is_digested = True
+        self.is_dense = True
+        """Whether each batch starts where the one before it ends."""
+        self.tables: GrowingTables | SealedTables = GrowingTables(base_offset, interval_bytes)
         self.shown_size = 0
         """How many bytes views may show."""
         self.read_offset = base_offset
@@ -155,6 +187,26 @@ class Segment(SegmentEnd):
         assert isinstance(self.tables, GrowingTables), "a sealed segment never changes"
         Segment.__init__(self, self.files, self.directory, self.base_offset, self.file, self.tables.interval_bytes)
 
+    def is_full(self, size: int, last_offset: int, now_ms: int, segment_bytes: int, age_ms: int) -> bool:
+        """Whether a batch must go into the next segment: for its size, its distance, or the age of this one."""
+        if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        if not self.size:
+            return False
+        is_old = self.first_append_ms is not None and now_ms - self.first_append_ms >= age_ms
+        return is_old or self.size + size > segment_bytes
+
+    def append_fast(
+        self, batch: memoryview, size: int, base_offset: int, last_offset: int, leader_epoch: int, max_timestamp: int
+    ) -> None:
+        """Write one batch at the end. A write that fails leaves the segment as it was."""
+        try:
+            self.file.write((batch,), self.size)
+        except QanatError:
+            self.file.truncate(self.size)
+            raise
+        self.enter(self.size, size, base_offset, last_offset, leader_epoch, max_timestamp)
+
     def append(
         self,
         chunks: tuple[Buffer, ...],
@@ -172,6 +224,28 @@ class Segment(SegmentEnd):
             self.file.truncate(position)
             raise
         self.enter(position, size, base_offset, last_offset, leader_epoch, max_timestamp)
+
+    def enter(
+        self, position: int, size: int, base_offset: int, last_offset: int, leader_epoch: int, max_timestamp: int
+    ) -> None:
+        """Add a batch that is in the file at `position` to the tables and to the segment's extent."""
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        assert isinstance(self.tables, GrowingTables), "a sealed segment never changes"
+        tables = self.tables
+        if tables.bytes_since_entry > tables.interval_bytes:
+            tables.digests += add_digest(self.digest)
+            tables.enter(position, size, last_offset, self.max_timestamp, self.max_timestamp_offset)
+        else:
+            tables.bytes_since_entry += size
+        if base_offset != self.next_offset:
+            self.is_dense = False
+        self.digest = extended(self.digest, base_offset, leader_epoch)
+        self.last_batch_position = position
+        self.last_batch_offset = self.next_offset
+        self.size = position + size
+        self.next_offset = self.last_batch_end_offset = last_offset + 1
 
     def enter_header(self, position: int, header: BatchHeader, max_timestamp: int | None = None) -> None:
         """Enter a batch that is in the file at `position`, as its header describes it."""
@@ -256,8 +330,9 @@ class Segment(SegmentEnd):
 
     def boundary_before(self, limit: int, start: int, view: memoryview) -> int:
         """The last end of a whole batch at or before `limit`, from the batch at `start` on; `start` where none fits."""
-        if self.damage:
-            limit = min([limit, *(damage.start for damage in self.damage if damage.start > start)])
+        for damage in self.damage:
+            if start < damage.start < limit:
+                limit = damage.start
         if limit >= self.size:
             return self.size
         position = batch_start_before(self.tables.offsets, limit)
@@ -341,7 +416,7 @@ class Segment(SegmentEnd):
         return tuple(one for one in together if one not in known)
 
 
-_FIELDS = (*SegmentEnd.__slots__, *Segment.__slots__)
+_FIELDS = Segment.__slots__
 
 
 class ClosedSegment(msgspec.Struct):

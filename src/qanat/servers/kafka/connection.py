@@ -8,7 +8,7 @@ Back-pressure: reading stops while the client does not take its answers, while t
 are unanswered, or while all connections together hold more request bytes than the broker allows (`connection_limits`).
 
 A client that waits for each answer sends one frame in a read, with nothing outstanding: the fast path
-(`_answer_single`). Compiled and interpreted like `log.append_state`.
+(`_answer_single`). Compiled and interpreted like `log.partition_log`.
 """
 
 from __future__ import annotations

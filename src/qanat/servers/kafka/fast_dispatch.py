@@ -1,7 +1,7 @@
 # cython: language_level=3, annotation_typing=False
 """Dispatch of a frame: the fast paths of Produce and Fetch first, then the ordinary path.
 
-`Dispatcher` extends it. Compiled and interpreted like `log.append_state`.
+`Dispatcher` extends it. Compiled and interpreted like `log.partition_log`.
 """
 
 from __future__ import annotations

@@ -19,8 +19,7 @@ from qanat.api.permissions import Permissions
 from qanat.api.records.leader_hints import add_leader_hints
 from qanat.broker.broker import Broker
 from qanat.broker.replicas.durable_acknowledgement import DurableAcknowledgement
-from qanat.broker.replicas.partition import Partition
-from qanat.broker.replicas.partition_end import Written
+from qanat.broker.replicas.partition import Partition, Written
 from qanat.model.errors import QanatError
 from qanat.security.authorization import Operation, ResourceKind
 from qanat.servers.kafka.connection import Answer, DeferredAnswer, KafkaConnection, Outcome

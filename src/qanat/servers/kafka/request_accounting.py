@@ -1,7 +1,7 @@
 # cython: language_level=3, annotation_typing=False
 """Request accounting: every request of an API is counted and timed here, on every path, and logged where it is slow.
 
-Compiled and interpreted like `log.append_state`.
+Compiled and interpreted like `log.partition_log`.
 
 Rule: a path calls `arrived` once for a request, and `answered_at_once` or `answered` once for its answer; what waits
       for its answer is parked in between.

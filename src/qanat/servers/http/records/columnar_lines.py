@@ -19,8 +19,7 @@ import msgspec
 from msgspec import Raw
 
 from qanat.api.records.append import ALL, NONE, append
-from qanat.broker.replicas.partition import Partition
-from qanat.broker.replicas.partition_end import Written
+from qanat.broker.replicas.partition import Partition, Written
 from qanat.model.errors import QanatError
 from qanat.servers.http.problems import Problem
 from qanat.servers.http.records.forwarding import NOT_KNOWN

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 from qanat.api.records.append import ALL, LEADER, NONE, append, find_writable
 from qanat.broker.replicas.durable_acknowledgement import DurableAcknowledgement, acknowledged
-from qanat.broker.replicas.partition import Partition
-from qanat.broker.replicas.partition_end import Written
+from qanat.broker.replicas.partition import Partition, Written
 from qanat.broker.runtime.ack_timeouts import AckTimeouts
 from qanat.broker.runtime.cooperative_yield import FEW_ROWS
 from qanat.connection.deadline import Deadline
