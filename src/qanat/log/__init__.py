@@ -9,10 +9,10 @@ From the disk up; a module imports only what stands above it here (`[tool.import
 - `producers`, `producer_snapshots`   idempotent producers' sequences and open transactions, in memory and on disk
 - `directory_state`                   what all logs of a data directory share: its failure, its unflushed bytes
 - `admission`, `record_faults`        which batches of a client a topic accepts; which records it rejects
-- `append_state`                      the end of a log, where batches are appended (compiled)
 - `state_replay`                      producers, aborted transactions and tables, rebuilt from batches
 - `page_warmup`, `log_reads`          reading cold pages in a worker; slices of mapped segments
-- `partition_log`                     one log: append, read, bounds
+- `appended`                          where an appended batch is
+- `partition_log`                     one log: append, read, bounds (compiled)
 
 Jobs on one log, each begun on the owner's thread, run in a worker, finished on the owner's thread:
 

@@ -9,8 +9,7 @@ Which replicas there are:
 
 As the leader:
 
-- `partition`               one partition that we lead: appends, reads, and the clients that wait for either
-- `partition_end`           the produce fast path, and what moves with the end of the log
+- `partition`               one partition that we lead: appends, reads, and the clients that wait for either (compiled)
 - `durable_acknowledgement`  the acknowledgement of appended batches with acks=all
 - `isr_changes`             followers' progress, and changes of the in-sync sets
 

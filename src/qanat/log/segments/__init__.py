@@ -7,8 +7,7 @@
 - `aborted_index`, `indexes`      formats: aborted transactions; offset and time indexes
 - `sidecar`                       what Kafka's files have no place for, once a segment is sealed
 - `index_tables`                  look-up tables: in memory while a segment grows, in files once it is sealed
-- `segment_end`                   the end of a segment, where batches are appended (compiled)
-- `segment`                       one `.log` file with its tables and its sidecar
+- `segment`                       one `.log` file with its tables and its sidecar (compiled)
 
 Rule: nothing here knows a log. Callers pass in what they know of it (epochs, settings, bounds).
 """
