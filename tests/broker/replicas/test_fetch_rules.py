@@ -154,6 +154,27 @@ async def test_a_wait_whose_time_is_up_is_over_on_a_clock_that_stands_still(monk
         assert not fetch.is_enough
 
 
+async def test_a_leadership_that_ends_between_the_read_and_the_wait_is_answered_at_once() -> None:
+    async with partitions(1) as (partition,):
+        fetch = fetch_of(wanted(partition))
+        fetch.try_now()
+        partition.retire(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+        at_once(fetch.wait(30))
+        assert fetch.found[0].error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_high_watermark_that_moves_between_the_read_and_the_wait_is_told_at_once() -> None:
+    async with partitions(1, is_sole=False) as (partition,):
+        partition.append_own(ONE)
+        fetch = follower_fetch(hurried(partition, 1))
+        fetch.try_now()
+        follow(partition, 1)
+
+        at_once(fetch.wait(30))
+        assert fetch.found[0].high_watermark == 1
+
+
 @pytest.mark.parametrize("count", [FEW_PARTITIONS, FEW_PARTITIONS + 1])
 async def test_a_wait_reads_few_partitions_in_one_go_and_lets_others_run_between_many(
     count: int, monkeypatch: pytest.MonkeyPatch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from tests.broker.test_partition import EPOCH, ME, OTHER, TOPIC_ID, append_fast,
 from tests.log.batches import NOW, Writer, batch
 from tests.log.directories import running_log, until
 
-from qanat.broker.replicas.partition import EndMarker, Partition
+from qanat.broker.replicas.partition import EndMarker, Partition, Written
 from qanat.broker.settings.topic_settings import TopicSettings
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.log_runtime import LogRuntime
@@ -26,6 +26,8 @@ from qanat.wire.control import MARKER_SIZE
 UNFLUSHED: dict[str, Any] = {"flush_messages": NEVER_MS, "flush_ms": NEVER_MS}
 """Settings that leave flushing to the kernel."""
 PRODUCER_ID = 7
+
+Append = Callable[[Partition, bytes], Written | None]
 
 
 def led_with(runtime: LogRuntime, log: PartitionLog, in_sync: Sequence[int]) -> Partition:
@@ -253,3 +255,14 @@ async def test_a_marker_of_a_sole_replica_is_read_at_once_where_the_topic_is_not
         assert not ended.done(), "but it is acknowledged when it is on disk"
         await asyncio.wait_for(ended, 10)
         assert partition.log.flushed_offset == 2
+
+
+@pytest.mark.parametrize("append", [append_fast, Partition.append_own])
+async def test_a_repeated_batch_writes_nothing_that_waiting_fetches_count(append: Append) -> None:
+    async with running_log(**UNFLUSHED) as (runtime, log):
+        partition = led(runtime, log)
+        for _ in range(2):
+            append(partition, batch(1, writer=Writer(PRODUCER_ID)))
+
+        assert log.end_offset == 1
+        assert partition.written_bytes == log.size

@@ -216,7 +216,7 @@ class Fetch:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max_wait_s
         while not self.is_enough and loop.time() < deadline:
-            if self._readable() == self._readable_bytes:  # Or more has come since the read, and nothing would wake us.
+            if not self._has_changed():
                 await wait_for_records(self, deadline - loop.time())
             if self.is_long or not self.try_now():
                 await self.read_in_turns(CooperativeYield())
@@ -234,9 +234,15 @@ class Fetch:
 
     def is_due(self) -> bool:
         """Whether enough has been written since the last read for another one."""
-        is_over = any(partition.is_retired for partition in self._partitions)
         needed_bytes = self._readable_bytes + self._min_bytes - self.size
-        return is_over or self._written() >= needed_bytes or self._has_moved()
+        return self._is_over() or self._written() >= needed_bytes or self._has_moved()
+
+    def _has_changed(self) -> bool:
+        """Whether something has happened since the read that would wake us if it happened now."""
+        return self._readable() != self._readable_bytes or self._is_over() or self._has_moved()
+
+    def _is_over(self) -> bool:
+        return any(partition.is_retired for partition in self._partitions)
 
     def _has_moved(self) -> bool:
         """Whether a follower that should learn of every high watermark does not know this one."""

@@ -235,7 +235,8 @@ class Partition:
 
     def _written(self, appended: Appended, size: int) -> Written:
         self._require_present()  # It may have been retired while the batch waited for the disk.
-        self.written_bytes += size
+        if not appended.is_duplicate:
+            self.written_bytes += size
         if self.leader is not None:
             return self._written_for_followers(appended)
         settings = self.log.settings
