@@ -13,6 +13,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from confluent_kafka import OFFSET_INVALID, Message
+from verify.chaos.client import acknowledged_offset
 from verify.chaos.disk import Condition, Disk, build_failing_disk
 from verify.chaos.disk_damage import OldImage, flip_bit, is_repaired, remove_partition
 from verify.chaos.journal import Journal, identity_of, value_of
@@ -72,6 +74,20 @@ def test_a_record_that_was_acknowledged_and_is_gone_is_reported(tmp_path: Path) 
     story.read = story.read_by_the_group = [(1, 1, 1)]
 
     assert story.problems() == ["lost-write", "unread-by-group"]
+
+
+def test_a_record_that_is_acknowledged_without_an_offset_may_be_anywhere(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.sent[1] = (1, Outcome.DONE, acknowledged_offset(Message(offset=OFFSET_INVALID)))
+
+    assert story.problems() == []
+
+
+def test_a_record_that_is_read_elsewhere_than_acknowledged_is_reported(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.sent[1] = (1, Outcome.DONE, acknowledged_offset(Message(offset=0)))
+
+    assert "wrong-offset" in story.problems()
 
 
 def test_a_record_that_is_there_twice_is_reported(tmp_path: Path) -> None:

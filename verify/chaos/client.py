@@ -13,6 +13,10 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
 
 REPORT_S = 0.2
 _LEAST_OWED = 100
@@ -82,6 +86,15 @@ class Pace:
 
     def sent(self, count: int) -> None:
         self._owed -= count
+
+
+def acknowledged_offset(message: Message) -> int:
+    """Where an acknowledged record is; -1 where librdkafka does not know.
+
+    It takes a batch as written where the answer was lost and a later batch of the partition is acknowledged.
+    """
+    offset = message.offset()
+    return -1 if offset is None else offset
 
 
 class Reports:

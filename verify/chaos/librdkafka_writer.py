@@ -13,7 +13,7 @@ from itertools import count
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from verify.chaos.client import FINISH_S, Orders, Pace, Reports, Task
+from verify.chaos.client import FINISH_S, Orders, Pace, Reports, Task, acknowledged_offset
 from verify.chaos.journal import Journal, value_of
 from verify.clusters.history import Outcome
 
@@ -62,7 +62,7 @@ class TrackedProducer:
         if at is None:
             return
         if fault is None:
-            offset = message.offset() or 0
+            offset = acknowledged_offset(message)
             self._journal.note_send(self._topic, at, number, Outcome.DONE, offset)
             self._reports.reach(at, offset)
             self._reports.count(1)

@@ -14,7 +14,7 @@ from random import Random
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from verify.chaos.client import FINISH_S, Orders, Pace, Reports, Task
+from verify.chaos.client import FINISH_S, Orders, Pace, Reports, Task, acknowledged_offset
 from verify.chaos.journal import Journal, value_of
 from verify.clusters.history import Outcome
 
@@ -126,7 +126,7 @@ class Writer:
 
 def _record_offset(offsets: dict[int, int], number: int, fault: KafkaError | None, message: Message) -> None:
     if fault is None:
-        offsets[number] = message.offset() or 0
+        offsets[number] = acknowledged_offset(message)
 
 
 if __name__ == "__main__":
