@@ -26,8 +26,8 @@ def sdist() -> set[str]:
     return {PurePosixPath(file.distribution_path).as_posix() for file in files}
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(wheel: set[PurePosixPath]) -> None:
-    assert {path.parts[0] for path in wheel} == {"qanat"}
+def test_the_wheel_holds_the_package_and_its_name_for_spark(wheel: set[PurePosixPath]) -> None:
+    assert {path.parts[0] for path in wheel} == {"pyspark_qanat", "qanat"}
     for needed in ("qanat/app/main.py", "qanat/testing/simulation/disk.py", "qanat/wire/crc.py", "qanat/py.typed"):
         assert PurePosixPath(needed) in wheel
 

@@ -6,7 +6,8 @@
 - `machine_memory`  memory of the machine or container, and the heap of Java
 - `worker_python`   the Python that Spark starts
 - `shipping`        an archive of Qanat for the executors of a cluster
-- `source`          the data source: the class behind `format("qanat")`, and `register`
+- `source`          the data source: the class behind `format("qanat")`
+- `spark_version`   the versions of PySpark that work
 - `error_messages`  errors of Spark's processes as one sentence, without a traceback
 - `options`         options of a read and of a write
 - `offsets`         offsets of many partitions, and splits (pure)
@@ -29,4 +30,20 @@ Rule 2: no record becomes a Python object on the way: batches are decoded into c
         a whole column of JSON the slow way.
 Rule 3: only `session`, `source`, `schemas`, the readers and writers and what runs a pipeline import PySpark; the rest
         is tested without it.
+
+`register(spark)` registers `format("qanat")` with a session of your own.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def register(spark: SparkSession) -> None:
+    """Register `format("qanat")` with a session: see `source.register`."""
+    from qanat.spark import source
+
+    source.register(spark)

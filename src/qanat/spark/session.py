@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from qanat.model.errors import QanatError
 from qanat.spark.java import NoJavaError, require_java
 from qanat.spark.machine_memory import heap_setting
+from qanat.spark.spark_version import require_supported
 from qanat.spark.worker_python import worker_python
 
 if TYPE_CHECKING:
@@ -34,9 +35,11 @@ def session(name: str = "qanat", master: str | None = None, settings: Mapping[st
     """A session with `format("qanat")`; `settings` are Spark's own. It sets PYSPARK_PYTHON and JAVA_HOME itself."""
     try:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from pyspark import __version__
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
 
+        require_supported(__version__)
         from qanat.spark.source import register
     except ModuleNotFoundError as fault:
         raise NoSparkError(f"{fault.name} is not installed: pip install 'qanat[spark]'") from None
@@ -56,6 +59,12 @@ def session(name: str = "qanat", master: str | None = None, settings: Mapping[st
         ) from None
     register(spark)
     return spark
+
+
+def task_slots(spark: SparkSession) -> int:
+    """How many tasks run at once; Spark Connect does not tell: there, how many partitions a shuffle has."""
+    context = getattr(spark, "sparkContext", None)
+    return int(spark.conf.get("spark.sql.shuffle.partitions") or 1) if context is None else context.defaultParallelism
 
 
 def session_memory(master: str) -> dict[str, str]:

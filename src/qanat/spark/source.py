@@ -20,19 +20,23 @@ from pyspark.sql.types import StructType
 
 from qanat.model.errors import QanatError
 from qanat.spark.error_messages import hide_tracebacks
+from qanat.spark.options.option_reader import OptionError
 from qanat.spark.options.options import source_options
 from qanat.spark.schemas import arrow_schema, source_schema
+from qanat.spark.spark_version import require_supported
 from qanat.spark.worker_memory import retain_memory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_PROVIDER = "provider"
+"""The property by which Spark tells CREATE TABLE."""
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 @hide_tracebacks
 class QanatDataSource(DataSource):
-    """Topics as tables and streams. Register it once: `qanat.spark.register(spark)`."""
+    """Topics as tables and streams. Every session knows it (`pyspark_qanat`); see also `register`."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -43,6 +47,11 @@ class QanatDataSource(DataSource):
         return "qanat"
 
     def schema(self) -> StructType | str:
+        if _PROVIDER in self.options:
+            raise OptionError(
+                "Spark forgets the options of a table whose format is written in Python, so that nothing could be read "
+                "from it: write CREATE TEMPORARY VIEW name USING qanat OPTIONS (...) instead of CREATE TABLE"
+            )
         return source_schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -80,6 +89,11 @@ class FilteringDataSource(QanatDataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Register `format("qanat")` with a session."""
+    """Register `format("qanat")` with a session, classic or of Spark Connect.
+
+    Spark finds the format by itself where Qanat is installed (`pyspark_qanat`). This is for sessions that push filters
+    down (`spark.sql.python.filterPushdown.enabled`).
+    """
+    require_supported(spark.version)
     takes_filters = str(spark.conf.get(_PUSHDOWN, "false")).lower() == "true"
     spark.dataSource.register(FilteringDataSource if takes_filters else QanatDataSource)

@@ -24,6 +24,7 @@ from qanat.spark.pipelines.lake_frames import rows
 from qanat.spark.pipelines.micro_batches import temporary_folder
 from qanat.spark.pipelines.pipeline import RunOptions, Stages
 from qanat.spark.reads.offset_lookup import Lookups
+from qanat.spark.session import task_slots
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -129,7 +130,7 @@ class Replay:
             & (col("offset") < lit(window.end))
             for window in step
         ]
-        tasks = min(len(step), self._spark.sparkContext.defaultParallelism)
+        tasks = min(len(step), task_slots(self._spark))
         ordered = frame.where(reduce(lambda one, other: one | other, inside)).repartition(tasks, "topic", "partition")
         return ordered.sortWithinPartitions("topic", "partition", "offset")
 

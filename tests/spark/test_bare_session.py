@@ -1,0 +1,42 @@
+"""Sessions that nobody has prepared: Spark finds `format("qanat")` by itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from qanat.spark.session import require_java
+from qanat.spark.spark_version import UnsupportedSparkError, require_supported
+from qanat.testing import EmbeddedBroker
+
+PROGRAM = Path(__file__).with_name("bare_session.py")
+
+
+@pytest.mark.parametrize("kind", ["classic", pytest.param("connect", marks=pytest.mark.long)])
+def test_a_bare_session_reads_and_writes_topics(qanat_broker: EmbeddedBroker, kind: str, tmp_path: Path) -> None:
+    require_java()
+    qanat_broker.create_topic("orders")
+    command = [sys.executable, str(PROGRAM), kind, qanat_broker.bootstrap_servers, "orders"]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
+
+    assert ran.returncode == 0, ran.stderr
+    read, seen, refused = ran.stdout.splitlines()
+    assert (read, seen) == ("read 5", "seen 5")
+    assert refused.endswith("write CREATE TEMPORARY VIEW name USING qanat OPTIONS (...) instead of CREATE TABLE")
+
+
+@pytest.mark.parametrize("version", ["4.2.0", "4.3.1", "4.3.0.dev1"])
+def test_spark_4_2_and_4_3_are_supported(version: str) -> None:
+    require_supported(version)
+
+
+@pytest.mark.parametrize("version", ["3.5.9", "4.1.4", "4.20.0", "5.0.0"])
+def test_other_versions_of_spark_are_refused_with_the_remedy(version: str) -> None:
+    with pytest.raises(UnsupportedSparkError, match=r"4\.2 and 4\.3: pip install"):
+        require_supported(version)
