@@ -7,6 +7,7 @@
 - `sqlite_store`, `etcd_store`, `memory_store`   the port `cluster.store`; other `sqlite_*`, `etcd_*` are their parts
 - `kept_lease`, `boot_clock`              a lease that a thread renews; the clock that it uses
 - `credentials_file`                      the SASL mechanism PLAIN with a password file
+- `oauth`                                 tokens of an identity provider, with keys that are fetched from it
 
 Rule: foreign exceptions are translated here, once; no decision is made here.
 """

@@ -5,6 +5,7 @@
 - `security`      client settings of TLS and SASL, under Kafka's and librdkafka's names
 - `tls`           TLS contexts from PEM
 - `private_files` files with secrets, which others may not read
+- `http_fetch`    one bounded HTTP request, for documents of an identity provider
 - `sasl`          the client's side of PLAIN and SCRAM (pure)
 - `sasl_session`  SASL authentication of a link, and its renewal
 - `channel`       one socket: frames, correlation, back-pressure

@@ -5,6 +5,8 @@
 - `sasl_exchange`  the SASL exchange of one connection
 - `plain`          the mechanism PLAIN
 - `scram`          the mechanisms SCRAM-SHA-256 and SCRAM-SHA-512
+- `oauthbearer`    the mechanism OAUTHBEARER: a token of an identity provider
+- `bearer_tokens`  the check of a token, with the provider's keys; `key_refresh` says when those are fetched
 - `certificates`   subjects of certificates as Java writes them, and when they expire
 - `principal_mapping`  from a subject to a principal's name, by rules
 - `authorization`  the port for authorizers, with Kafka's operations and resources

@@ -9,10 +9,11 @@ Rule 2: a handshake may be repeated after an unknown mechanism, and not otherwis
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from enum import Enum, auto
+from typing import Any
 
-from qanat.security.authentication import Accepted, Authenticator, Dialogue, Principal, Refused, Step
+from qanat.security.authentication import Accepted, Authenticator, Dialogue, Outcome, Principal, Refused, Step
 
 
 class Stage(Enum):
@@ -31,11 +32,12 @@ class Stage(Enum):
 class SaslExchange:
     """The exchange of one connection to a listener with authentication."""
 
-    __slots__ = ("_dialogue", "_mechanisms", "principal", "reason", "stage")
+    __slots__ = ("_dialogue", "_expires_at_s", "_mechanisms", "principal", "reason", "stage")
 
     def __init__(self, mechanisms: Mapping[str, Authenticator]) -> None:
         self._mechanisms = mechanisms
         self._dialogue: Dialogue | None = None
+        self._expires_at_s: float | None = None
         self.stage = Stage.UNAUTHENTICATED
         self.principal: Principal | None = None
         self.reason = ""
@@ -50,6 +52,12 @@ class SaslExchange:
     def is_authenticated(self) -> bool:
         return self.stage is Stage.AUTHENTICATED
 
+    def lifetime_ms(self, now_s: float) -> int:
+        """How long the client stays authenticated; 0 where that has no end."""
+        if self._expires_at_s is None:
+            return 0
+        return max(1, int((self._expires_at_s - now_s) * 1000))
+
     def choose(self, mechanism: str, *, tokens_are_bare: bool) -> bool:
         """Begin with a mechanism; False where there is none of that name."""
         assert self.stage is Stage.UNAUTHENTICATED, "rule 2"
@@ -60,13 +68,20 @@ class SaslExchange:
         self.stage = Stage.BARE if tokens_are_bare else Stage.IN_REQUESTS
         return True
 
-    def step(self, token: bytes) -> Step:
-        """Process the client's next token."""
+    def step(self, token: bytes) -> Outcome:
+        """Process the client's next token; the next one comes after a coroutine has ended."""
         assert self._dialogue is not None, "a mechanism was chosen"
-        step = self._dialogue.step(token)
+        outcome = self._dialogue.step(token)
+        return self._later(outcome) if isinstance(outcome, Coroutine) else self._note(outcome)
+
+    async def _later(self, step: Coroutine[Any, Any, Step]) -> Step:
+        return self._note(await step)
+
+    def _note(self, step: Step) -> Step:
         if isinstance(step, Accepted):
             self.stage = Stage.AUTHENTICATED
             self.principal = step.principal
+            self._expires_at_s = step.expires_at_s
         elif isinstance(step, Refused):
             self.stage = Stage.REFUSED
             self.reason = step.reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from qanat.model.settings import Settings
+from qanat.model.settings import NotNegative, Positive, Settings
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
@@ -19,7 +19,7 @@ class SecuritySettings(Settings, frozen=True):
     """Whether a listener beyond loopback may serve clients that do not authenticate."""
     sasl_enabled_mechanisms: str = "PLAIN"
     """Mechanisms that `SASL_PLAINTEXT` and `SASL_SSL` listeners offer, separated by commas: `PLAIN`, `SCRAM-SHA-256`,
-    `SCRAM-SHA-512`, or installed authenticators."""
+    `SCRAM-SHA-512`, `OAUTHBEARER`, or installed authenticators."""
     sasl_plain_credentials_file: str | None = None
     """Names and passwords for the mechanism PLAIN: a file with one `name:password` a line, readable by its owner only.
     It is read again when it changes."""
@@ -31,6 +31,28 @@ class SecuritySettings(Settings, frozen=True):
     listener between brokers. Every broker of the cluster has the same; its name is a super user."""
     sasl_mechanism_inter_broker_protocol: str = "PLAIN"
     """SASL mechanism by which a broker authenticates with others: `PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`."""
+    sasl_oauthbearer_jwks_endpoint_url: str | None = None
+    """URL, `https` or `http`, of the keys that tokens of the mechanism OAUTHBEARER are signed with (JWKS). Redirects
+    are not followed."""
+    sasl_oauthbearer_expected_audience: str = ""
+    """Audiences, separated by commas, one of which a token must be for. Empty accepts only tokens without any."""
+    sasl_oauthbearer_expected_issuer: str | None = None
+    """Issuer that a token must have. Without it, every issuer that signs with these keys."""
+    sasl_oauthbearer_clock_skew_seconds: NotNegative = 30
+    """How far the clocks of broker and identity provider may differ."""
+    sasl_oauthbearer_sub_claim_name: str = "sub"
+    """Claim of a token that has the principal's name."""
+    sasl_oauthbearer_scope_claim_name: str = "scope"
+    """Claim of a token that has its scopes: they must be texts, and grant nothing."""
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: Positive = 60 * 60 * 1000
+    """How often the keys are fetched. An unknown key is fetched at once, every 10 s at most."""
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: Positive = 100
+    """Pause before a failed fetch of the keys is repeated; it doubles with every failure."""
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: Positive = 10_000
+    """Longest of these pauses."""
+    sasl_oauthbearer_jwks_endpoint_stale_max_ms: Positive = 24 * 60 * 60 * 1000
+    """How long keys are used after their fetch, while the identity provider does not answer. Then every token is
+    refused."""
     authorizer_class_name: str = ""
     """Authorizer that decides what a principal may do: `StandardAuthorizer` decides by ACLs, and Kafka's
     `org.apache.kafka.metadata.authorizer.StandardAuthorizer` stands for it; others are installed. Empty allows
@@ -43,6 +65,10 @@ class SecuritySettings(Settings, frozen=True):
     @property
     def mechanisms(self) -> tuple[str, ...]:
         return tuple(name.strip() for name in self.sasl_enabled_mechanisms.split(",") if name.strip())
+
+    @property
+    def oauth_audiences(self) -> tuple[str, ...]:
+        return tuple(one.strip() for one in self.sasl_oauthbearer_expected_audience.split(",") if one.strip())
 
     @property
     def super_principals(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@
 - `compose`          the logs of one data directory with their runtime
 - `listeners`        the listeners of a node: TLS, authenticators and authorizer of each
 - `security`         mechanisms and authorizer, built-in ones and plugins
+- `oauth`            the identity providers of the listeners
 - `broker_identity`  what this broker shows to other brokers, and how it knows them
 - `file_watch`       certificates and passwords that are read again when they change
 - `metadata_store`   the metadata store as settings say: SQLite, etcd or memory

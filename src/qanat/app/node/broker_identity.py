@@ -30,6 +30,7 @@ from qanat.security.scram import HASHES, ITERATIONS_MIN, SALT_BYTES, Scram, Scra
 from qanat.servers.tls.contexts import broker_context, own_certificate
 
 if TYPE_CHECKING:
+    from qanat.app.node.oauth import IdentityProviders
     from qanat.broker.broker import Broker
     from qanat.servers.tls.listener_tls import ListenerTls
 
@@ -72,7 +73,9 @@ class BrokerIdentity:
         name = PrincipalMapping(self._planned.tls.ssl_principal_mapping_rules).name_of(own.subject) if own else None
         return () if name is None else (str(Principal(name)),)
 
-    def mechanisms(self, planned: PlannedListener, files: FileWatch, broker: Broker) -> Mapping[str, Authenticator]:
+    def mechanisms(
+        self, planned: PlannedListener, files: FileWatch, broker: Broker, providers: IdentityProviders
+    ) -> Mapping[str, Authenticator]:
         """The mechanisms of the listener between brokers: their own credentials are accepted there by all of them, and
         those of clients where it is one of `listeners`."""
         from qanat.app.node.security import authenticator_of
@@ -88,7 +91,7 @@ class BrokerIdentity:
             found[name] = self._scram(name, broker.metadata.image, has_users=name in enabled)
         for name in enabled:
             if name not in found:
-                found[name] = authenticator_of(name, planned.security, broker)
+                found[name] = authenticator_of(name, planned.security, broker, providers)
         return found
 
     def _scram(self, mechanism: str, image: CredentialImage, *, has_users: bool) -> Scram:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from qanat.app.node.file_watch import FileWatch
+from qanat.app.node.oauth import IdentityProviders
 from qanat.app.settings.listener_plan import ListenerPlan, PlannedListener
 from qanat.model.errors import InvalidSettingError
 from qanat.security.settings import SecuritySettings
@@ -30,6 +31,7 @@ class NodeListeners:
     def __init__(self, plan: ListenerPlan, settings: SecuritySettings, broker: Broker) -> None:
         self.plan = plan
         self.files = FileWatch()
+        self.providers = IdentityProviders()
         self.certificates: list[ListenerTls] = []
         self._settings = settings
         self._broker = broker
@@ -82,6 +84,7 @@ class NodeListeners:
 
     async def prepare(self) -> None:
         """Prepare the security of the listeners that were made; the broker has started."""
+        self.providers.start()
         if self._securities:
             from qanat.app.node.security import prepare
 
@@ -91,8 +94,8 @@ class NodeListeners:
         from qanat.app.node.security import authenticators_of
 
         if planned.is_inter_broker and self.identity is not None:
-            return self.identity.mechanisms(planned, self.files, self._broker)
-        found = authenticators_of(planned.security, self._broker)
+            return self.identity.mechanisms(planned, self.files, self._broker, self.providers)
+        found = authenticators_of(planned.security, self._broker, self.providers)
         path = planned.security.sasl_plain_credentials_file
         for one in found.values():
             if path is not None and (reload := getattr(one, "reload", None)) is not None:

@@ -134,6 +134,7 @@ class Node:
         )
         self.broker.current_settings.security = settings.security
         self.listeners = NodeListeners(listeners, settings.security, self.broker)
+        opened.push_async_callback(self.listeners.providers.close)
         if self.listeners.identity is not None:
             self.broker.peers.security = self.listeners.identity.security
         endpoints = [self.listeners.endpoint(one) for one in self.listeners.plan.clients]

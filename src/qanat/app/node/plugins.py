@@ -54,6 +54,11 @@ def authenticator(name: str, settings: SecuritySettings, built_in: Iterable[str]
     return found
 
 
+def is_installed(name: str) -> bool:
+    """Whether a package brings the mechanism of that name."""
+    return name in entry_points(group=AUTHENTICATORS).names
+
+
 def authorizer(settings: SecuritySettings, built_in: Iterable[str]) -> Authorizer:
     """The authorizer that the settings name; `built_in` are those that need no package."""
     make = _loaded(AUTHORIZERS, "authorizer", settings.authorizer_class_name, InvalidSettingError, built_in)

@@ -6,35 +6,46 @@ SCRAM and the built-in authorizer work on the metadata image of the broker; all 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from qanat.app.node.plugins import authenticator, authorizer
+from qanat.app.node.plugins import authenticator, authorizer, is_installed
 from qanat.broker.broker import Broker
 from qanat.broker.security.acl_authorizer import AclAuthorizer
 from qanat.broker.security.user_credentials import create_scram_secret, scram_mechanism
 from qanat.model.errors import InvalidSettingError
 from qanat.security.authentication import Authenticator
 from qanat.security.authorization import Authorizer
+from qanat.security.oauthbearer import MECHANISM as OAUTHBEARER
 from qanat.security.scram import HASHES
 from qanat.security.settings import SecuritySettings
 from qanat.servers.listener_security import ListenerSecurity
+
+if TYPE_CHECKING:
+    from qanat.app.node.oauth import IdentityProviders
 
 STANDARD_AUTHORIZERS = ("StandardAuthorizer", "org.apache.kafka.metadata.authorizer.StandardAuthorizer")
 """Names of the built-in authorizer: its own, and that of Kafka's class."""
 
 
-def authenticators_of(settings: SecuritySettings, broker: Broker) -> dict[str, Authenticator]:
+def authenticators_of(
+    settings: SecuritySettings, broker: Broker, providers: IdentityProviders
+) -> dict[str, Authenticator]:
     """The mechanisms that a listener offers, in the order of the setting."""
     if not settings.mechanisms:
         raise InvalidSettingError("a SASL listener needs at least one of sasl.enabled.mechanisms")
-    made = [authenticator_of(name, settings, broker) for name in settings.mechanisms]
+    made = [authenticator_of(name, settings, broker, providers) for name in settings.mechanisms]
     return {one.mechanism: one for one in made}
 
 
-def authenticator_of(name: str, settings: SecuritySettings, broker: Broker) -> Authenticator:
+def authenticator_of(
+    name: str, settings: SecuritySettings, broker: Broker, providers: IdentityProviders
+) -> Authenticator:
     """The mechanism of that name, with the users of the listener."""
     if name in HASHES:
         return scram_mechanism(name, broker.metadata.image)
-    return authenticator(name, settings, HASHES)
+    if name == OAUTHBEARER and (settings.sasl_oauthbearer_jwks_endpoint_url or not is_installed(name)):
+        return providers.mechanism(settings)
+    return authenticator(name, settings, (*HASHES, OAUTHBEARER))
 
 
 def authorizer_of(settings: SecuritySettings, broker: Broker) -> Authorizer:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from qanat.security.settings import SecuritySettings
 from qanat.security.tls_settings import TlsSettings
 
 BOOTSTRAP_PORT = "bootstrap.port"
-OF_SECURITY = ("allow.unauthenticated.clients", "sasl.enabled.mechanisms", "sasl.plain.credentials.file")
+OF_SECURITY = (
+    "allow.unauthenticated.clients",
+    "sasl.enabled.mechanisms",
+    "sasl.plain.credentials.file",
+    *(name for name in SecuritySettings.__struct_encode_fields__ if name.startswith("sasl.oauthbearer.")),
+)
 PER_LISTENER = (*TlsSettings.__struct_encode_fields__, *OF_SECURITY, BOOTSTRAP_PORT)
 
 

@@ -1,6 +1,6 @@
 """SaslAuthenticate (36): one token of an authentication, and the mechanism's answer.
 
-v1   session lifetime (none: an authenticated client stays so)    v2   flexible
+v1   session lifetime: the rest of the client's token, if it has one    v2   flexible
 
 A refused client is answered after a moment, without the reason, and the connection is closed.
 """
@@ -8,11 +8,14 @@ A refused client is answered after a moment, without the reason, and the connect
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
 from qanat.api.request_context import RequestContext
 from qanat.model.error_codes import ErrorCode
-from qanat.security.authentication import Refused
+from qanat.security.authentication import Accepted, Challenge, Refused, Step
+from qanat.security.sasl_exchange import SaslExchange
 from qanat.servers.kafka import unauthenticated
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.wire.kafka.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -33,10 +36,23 @@ def handle(request: SaslAuthenticateRequest, context: RequestContext) -> object:
         return SaslAuthenticateResponse(
             ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication"
         )
+    conversation = connection.conversation
     outcome = unauthenticated.step(bytes(request.auth_bytes), connection)
-    if isinstance(outcome, Refused):
-        return _refuse(connection)
-    return SaslAuthenticateResponse(error_message=None, auth_bytes=outcome.token)
+    if isinstance(outcome, Coroutine):
+        return _later(outcome, conversation, connection)
+    return _refuse(connection) if isinstance(outcome, Refused) else _answer(outcome, conversation)
+
+
+async def _later(
+    outcome: Coroutine[Any, Any, Step], conversation: SaslExchange, connection: KafkaConnection
+) -> SaslAuthenticateResponse:
+    step = await outcome
+    return await _refuse(connection) if isinstance(step, Refused) else _answer(step, conversation)
+
+
+def _answer(step: Challenge | Accepted, conversation: SaslExchange) -> SaslAuthenticateResponse:
+    lifetime_ms = conversation.lifetime_ms(time.time()) if isinstance(step, Accepted) else 0
+    return SaslAuthenticateResponse(error_message=None, auth_bytes=step.token, session_lifetime_ms=lifetime_ms)
 
 
 async def _refuse(connection: KafkaConnection) -> SaslAuthenticateResponse:

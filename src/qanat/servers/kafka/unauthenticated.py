@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections.abc import Coroutine
+from typing import Any
 
 from qanat.model.errors import MalformedMessageError
-from qanat.security.authentication import Accepted, Refused, Step
-from qanat.security.sasl_exchange import Stage
+from qanat.security.authentication import Accepted, Challenge, Outcome, Refused, Step
+from qanat.security.sasl_exchange import SaslExchange, Stage
 from qanat.servers.kafka.connection import Answer, KafkaConnection
 from qanat.wire.kafka.headers import read_request_header
 from qanat.wire.kafka.registry import ApiKey
@@ -26,7 +28,7 @@ _ALLOWED = {
 }
 
 
-def admit(frame: memoryview, connection: KafkaConnection) -> Answer:
+def admit(frame: memoryview, connection: KafkaConnection) -> Answer | Coroutine[Any, Any, Answer]:
     """None where the frame may be handled as a request; the answer to a bare token; raises otherwise."""
     conversation = connection.conversation
     assert conversation is not None, "the client is not authenticated"
@@ -38,16 +40,31 @@ def admit(frame: memoryview, connection: KafkaConnection) -> Answer:
     return None
 
 
-def step(token: bytes, connection: KafkaConnection) -> Step:
+def step(token: bytes, connection: KafkaConnection) -> Outcome:
     """Take a token, and keep its outcome in the connection."""
     conversation = connection.conversation
     assert conversation is not None
     outcome = conversation.step(token)
+    if isinstance(outcome, Coroutine):
+        return _step_later(outcome, conversation, connection)
+    return _note(outcome, conversation, connection)
+
+
+async def _step_later(
+    outcome: Coroutine[Any, Any, Step], conversation: SaslExchange, connection: KafkaConnection
+) -> Step:
+    return _note(await outcome, conversation, connection)
+
+
+def _note(outcome: Step, conversation: SaslExchange, connection: KafkaConnection) -> Step:
     if isinstance(outcome, Accepted):
         connection.principal = outcome.principal
         connection.conversation = None
         connection.on_authenticated(connection)
-    elif isinstance(outcome, Refused):
+    elif isinstance(outcome, Challenge):
+        if outcome.refusal:
+            connection.on_refused(connection, outcome.refusal)
+    elif outcome.reason:
         connection.on_refused(connection, outcome.reason)
     return outcome
 
@@ -58,8 +75,16 @@ def close_when_answered(connection: KafkaConnection) -> None:
     loop.call_soon(lambda: loop.call_soon(connection.close))
 
 
-def _answer_bare(token: bytes, connection: KafkaConnection) -> Answer:
+def _answer_bare(token: bytes, connection: KafkaConnection) -> Answer | Coroutine[Any, Any, Answer]:
     outcome = step(token, connection)
+    return _bare_later(outcome) if isinstance(outcome, Coroutine) else _bare(outcome)
+
+
+async def _bare_later(outcome: Coroutine[Any, Any, Step]) -> Answer:
+    return _bare(await outcome)
+
+
+def _bare(outcome: Step) -> Answer:
     if isinstance(outcome, Refused):
         raise MalformedMessageError("authentication failed")
     return [struct.pack(">i", len(outcome.token)) + outcome.token]
