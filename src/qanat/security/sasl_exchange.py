@@ -3,8 +3,14 @@
     SaslHandshake v1 (mechanism) -> SaslAuthenticate (token) ... -> authenticated
     SaslHandshake v0 (mechanism) -> bare tokens in frames of their own ... -> authenticated
 
+A session may have an end: that of the client's credential, or the longest time that the listener allows (KIP-368). The
+client then authenticates again on the same connection, by an exchange that `renewal` makes:
+
+    SaslHandshake (the same mechanism) -> SaslAuthenticate (token) ... -> authenticated until a later end
+
 Rule 1: before the end, only ApiVersions and these two are answered; anything else ends the connection.
 Rule 2: a handshake may be repeated after an unknown mechanism, and not otherwise.
+Rule 3: a renewal has the mechanism and the principal of the exchange before; a client cannot become another one.
 """
 
 from __future__ import annotations
@@ -32,10 +38,24 @@ class Stage(Enum):
 class SaslExchange:
     """The exchange of one connection to a listener with authentication."""
 
-    __slots__ = ("_dialogue", "_expires_at_s", "_mechanisms", "principal", "reason", "stage")
+    __slots__ = (
+        "_dialogue",
+        "_expires_at_s",
+        "_max_ms",
+        "_mechanism",
+        "_mechanisms",
+        "_renews",
+        "principal",
+        "reason",
+        "stage",
+    )
 
-    def __init__(self, mechanisms: Mapping[str, Authenticator]) -> None:
+    def __init__(self, mechanisms: Mapping[str, Authenticator], max_ms: int = 0) -> None:
+        """`max_ms` is the longest session; 0 where only the client's credential ends it."""
         self._mechanisms = mechanisms
+        self._max_ms = max_ms
+        self._mechanism = ""
+        self._renews: Principal | None = None
         self._dialogue: Dialogue | None = None
         self._expires_at_s: float | None = None
         self.stage = Stage.UNAUTHENTICATED
@@ -55,8 +75,20 @@ class SaslExchange:
     def lifetime_ms(self, now_s: float) -> int:
         """How long the client stays authenticated; 0 where that has no end."""
         if self._expires_at_s is None:
-            return 0
-        return max(1, int((self._expires_at_s - now_s) * 1000))
+            return self._max_ms
+        rest_ms = max(1, int((self._expires_at_s - now_s) * 1000))
+        return min(rest_ms, self._max_ms) if self._max_ms else rest_ms
+
+    def renewal(self) -> SaslExchange:
+        """The exchange by which this client authenticates again (rule 3)."""
+        assert self.is_authenticated
+        renewal = SaslExchange({self._mechanism: self._mechanisms[self._mechanism]}, self._max_ms)
+        renewal._renews = self.principal
+        return renewal
+
+    @property
+    def is_renewal(self) -> bool:
+        return self._renews is not None
 
     def choose(self, mechanism: str, *, tokens_are_bare: bool) -> bool:
         """Begin with a mechanism; False where there is none of that name."""
@@ -64,6 +96,7 @@ class SaslExchange:
         authenticator = self._mechanisms.get(mechanism)
         if authenticator is None:
             return False
+        self._mechanism = mechanism
         self._dialogue = authenticator.begin()
         self.stage = Stage.BARE if tokens_are_bare else Stage.IN_REQUESTS
         return True
@@ -78,6 +111,8 @@ class SaslExchange:
         return self._note(await step)
 
     def _note(self, step: Step) -> Step:
+        if isinstance(step, Accepted) and self._renews not in (None, step.principal):
+            step = Refused(f"{self._renews} authenticated again as {step.principal}")
         if isinstance(step, Accepted):
             self.stage = Stage.AUTHENTICATED
             self.principal = step.principal

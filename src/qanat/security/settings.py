@@ -20,6 +20,9 @@ class SecuritySettings(Settings, frozen=True):
     sasl_enabled_mechanisms: str = "PLAIN"
     """Mechanisms that `SASL_PLAINTEXT` and `SASL_SSL` listeners offer, separated by commas: `PLAIN`, `SCRAM-SHA-256`,
     `SCRAM-SHA-512`, `OAUTHBEARER`, or installed authenticators."""
+    connections_max_reauth_ms: NotNegative = 0
+    """How long a client stays authenticated by SASL; one that sends requests after that without having authenticated
+    again is disconnected. 0 limits it by the client's credential only, such as a token."""
     sasl_plain_credentials_file: str | None = None
     """Names and passwords for the mechanism PLAIN: a file with one `name:password` a line, readable by its owner only.
     It is read again when it changes."""

@@ -35,9 +35,14 @@ class ListenerSecurity:
         authorizer: Authorizer | None = None,
         super_users: tuple[str, ...] = (),
         brokers: tuple[str, ...] | None = None,
+        max_reauth_ms: int = 0,
     ) -> None:
-        """`brokers` are the principals of brokers; None where every caller of the inter-broker listener is one."""
+        """`brokers` are the principals of brokers; None where every caller of the inter-broker listener is one.
+
+        `max_reauth_ms` is the longest session of an authenticated client; 0 sets no limit.
+        """
         self.mechanisms = mechanisms
+        self._max_reauth_ms = max_reauth_ms
         self.authorizer = authorizer
         self._super_users = super_users if brokers is None else (*super_users, *brokers)
         self._trusts_every_broker = brokers is None
@@ -45,7 +50,7 @@ class ListenerSecurity:
 
     def begin_authentication(self) -> SaslExchange | None:
         """The authentication that a new connection starts with; None where it needs none."""
-        return None if self.mechanisms is None else SaslExchange(self.mechanisms)
+        return None if self.mechanisms is None else SaslExchange(self.mechanisms, self._max_reauth_ms)
 
     def note_principal(self, caller: Caller) -> None:
         """Decide whether a caller acts as a broker: at its connection, and once it is authenticated."""

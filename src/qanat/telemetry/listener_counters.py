@@ -30,7 +30,7 @@ class ApiCounters:
 class ListenerCounters:
     """One listener's connections and requests."""
 
-    __slots__ = ("accepted", "by_api", "cut_off", "not_authenticated", "refused")
+    __slots__ = ("accepted", "by_api", "cut_off", "expired", "not_authenticated", "refused", "renewed")
 
     def __init__(self, api_keys: Iterable[int]) -> None:
         self.accepted = 0
@@ -40,5 +40,9 @@ class ListenerCounters:
         """Connections that were closed because of invalid input."""
         self.not_authenticated = 0
         """Clients that failed to authenticate."""
+        self.renewed = 0
+        """Clients that authenticated again on their connection."""
+        self.expired = 0
+        """Connections that were closed because their client did not."""
         self.by_api = {key: ApiCounters() for key in api_keys}
         """Counters of every served API, by its key."""

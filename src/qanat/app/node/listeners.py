@@ -78,7 +78,13 @@ class NodeListeners:
         if planned.is_inter_broker and self.identity is not None and planned.asks_for_identity:
             brokers = self.identity.principals(tls)
         mechanisms = self._mechanisms(planned) if planned.has_sasl else None
-        security = ListenerSecurity(mechanisms, self._authorizer, self._settings.super_principals, brokers)
+        security = ListenerSecurity(
+            mechanisms,
+            self._authorizer,
+            self._settings.super_principals,
+            brokers,
+            planned.security.connections_max_reauth_ms,
+        )
         self._securities.append(security)
         return security
 

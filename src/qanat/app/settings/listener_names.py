@@ -8,6 +8,7 @@ from qanat.security.tls_settings import TlsSettings
 BOOTSTRAP_PORT = "bootstrap.port"
 OF_SECURITY = (
     "allow.unauthenticated.clients",
+    "connections.max.reauth.ms",
     "sasl.enabled.mechanisms",
     "sasl.plain.credentials.file",
     *(name for name in SecuritySettings.__struct_encode_fields__ if name.startswith("sasl.oauthbearer.")),

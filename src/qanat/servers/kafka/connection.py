@@ -84,6 +84,7 @@ class _Slot:
         self.is_done = False
 
 
+NEVER_S = float("inf")
 TRICKLE_BYTES = 4096
 """Most bytes read from a client that could not be paused before the limit was reached."""
 
@@ -121,6 +122,12 @@ class KafkaConnection:
         self.is_reading = True
         self.conversation: SaslExchange | None = None
         """The authentication that the client still owes; None where it is done or not required."""
+        self.session: SaslExchange | None = None
+        """The authentication that was done last; None where it is not required."""
+        self.session_end_s = NEVER_S
+        """When the client has to have authenticated again, by `perf_counter`."""
+        self.renewal: SaslExchange | None = None
+        """The authentication that is to replace it, from SaslHandshake on; requests are served meanwhile."""
         self.principal = ANONYMOUS
         self.security: ListenerSecurity | None = None
         """What decides about its requests: its endpoint's security, where that has an authorizer."""
@@ -142,6 +149,10 @@ class KafkaConnection:
         """Called with the reason when the client fails to authenticate."""
         self.on_authenticated: Callable[[KafkaConnection], None] = _ignore
         """Called when the client is authenticated."""
+        self.on_renewed: Callable[[KafkaConnection], None] = _ignore
+        """Called when the client has authenticated again."""
+        self.on_expired: Callable[[KafkaConnection], None] = _ignore
+        """Called when it is closed because it did not authenticate again in time."""
         self.is_refused = False
         """Set before the transport is there, where max.connections is reached: it is closed at once."""
         self.peer = ""

@@ -47,6 +47,8 @@ class FastDispatch:
         self._runtime.requests_handled += 1
         if connection.conversation is not None and (answer := unauthenticated.admit(frame, connection)) is not None:
             return answer
+        if began >= connection.session_end_s and not unauthenticated.admit_expired(frame, connection):
+            return None
         if self.interceptor is None or self.interceptor is authorize:
             # The fast paths ask for the permissions that `authorize` asks for.
             permissions = None if self.interceptor is None else self._permissions_of(connection)

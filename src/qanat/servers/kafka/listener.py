@@ -43,6 +43,7 @@ class KafkaListener:
         self._on_fault = on_fault
         self._log_refused = RateLimitedEvent("connection refused: too many")
         self._log_not_authenticated = RateLimitedEvent("authentication failed")
+        self._log_expired = RateLimitedEvent("session expired: client is disconnected", level="info")
         self._limits = ConnectionLimits(
             settings.socket_request_max_bytes,
             settings.max_unanswered_requests,
@@ -127,6 +128,7 @@ class KafkaListener:
             connection.conversation = endpoint.security.begin_authentication()
             connection.on_refused = self._refuse
             connection.on_authenticated = endpoint.security.note_principal
+            connection.on_renewed, connection.on_expired = self._renew, self._expire
             endpoint.security.note_principal(connection)
         if len(self._connections) > self._broker.settings.max_connections:
             self.counters.refused += 1
@@ -137,6 +139,13 @@ class KafkaListener:
     def _refuse(self, connection: KafkaConnection, reason: str) -> None:
         self.counters.not_authenticated += 1
         self._log_not_authenticated(peer=connection.peer, reason=reason)
+
+    def _renew(self, connection: KafkaConnection) -> None:
+        self.counters.renewed += 1
+
+    def _expire(self, connection: KafkaConnection) -> None:
+        self.counters.expired += 1
+        self._log_expired(peer=connection.peer, principal=str(connection.principal), client_id=connection.client_id)
 
     def _cut_off(self, connection: KafkaConnection, fault: BaseException) -> None:
         self.counters.cut_off += 1

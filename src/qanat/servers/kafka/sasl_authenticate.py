@@ -1,6 +1,6 @@
 """SaslAuthenticate (36): one token of an authentication, and the mechanism's answer.
 
-v1   session lifetime: the rest of the client's token, if it has one    v2   flexible
+v1   session lifetime: the rest of the client's token, or connections.max.reauth.ms, the shorter    v2   flexible
 
 A refused client is answered after a moment, without the reason, and the connection is closed.
 """
@@ -32,12 +32,12 @@ def authorize(request: SaslAuthenticateRequest, access: AccessCheck) -> Verdict:
 def handle(request: SaslAuthenticateRequest, context: RequestContext) -> object:
     connection = context.caller
     assert isinstance(connection, KafkaConnection), "no other server has SASL requests"
-    if connection.conversation is None:
+    conversation = connection.conversation or connection.renewal
+    if conversation is None:
         return SaslAuthenticateResponse(
             ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication"
         )
-    conversation = connection.conversation
-    outcome = unauthenticated.step(bytes(request.auth_bytes), connection)
+    outcome = unauthenticated.step(bytes(request.auth_bytes), conversation, connection)
     if isinstance(outcome, Coroutine):
         return _later(outcome, conversation, connection)
     return _refuse(connection) if isinstance(outcome, Refused) else _answer(outcome, conversation)

@@ -1,20 +1,24 @@
-"""Frames of a client before it is authenticated.
+"""Frames of a client before it is authenticated, and when it has to authenticate again.
 
 ApiVersions, SaslHandshake and SaslAuthenticate, in that order; or, after SaslHandshake v0, bare tokens in frames of
 their own. Any other frame closes the connection. The log gets the reason, the client does not.
+
+A session that has ended is closed by the first frame that is neither SaslHandshake nor SaslAuthenticate (KIP-368).
+Before, the client authenticates again with these two, and its other requests are served meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
 import struct
+import time
 from collections.abc import Coroutine
 from typing import Any
 
 from qanat.model.errors import MalformedMessageError
-from qanat.security.authentication import Accepted, Challenge, Outcome, Refused, Step
+from qanat.security.authentication import Accepted, Outcome, Refused, Step
 from qanat.security.sasl_exchange import SaslExchange, Stage
-from qanat.servers.kafka.connection import Answer, KafkaConnection
+from qanat.servers.kafka.connection import NEVER_S, Answer, KafkaConnection
 from qanat.wire.kafka.headers import read_request_header
 from qanat.wire.kafka.registry import ApiKey
 
@@ -22,6 +26,7 @@ FAILED = "Authentication failed: invalid credentials"
 REFUSAL_DELAY_S = 0.1
 """How long a refused client waits for its answer, as in Kafka: it slows guessing."""
 
+_RENEWS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 _ALLOWED = {
     Stage.UNAUTHENTICATED: (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE),
     Stage.IN_REQUESTS: (ApiKey.SASL_AUTHENTICATE,),
@@ -40,10 +45,17 @@ def admit(frame: memoryview, connection: KafkaConnection) -> Answer | Coroutine[
     return None
 
 
-def step(token: bytes, connection: KafkaConnection) -> Outcome:
+def admit_expired(frame: memoryview, connection: KafkaConnection) -> bool:
+    """Whether a frame of a session that has ended may be handled; any that does not renew it closes the connection."""
+    if read_request_header(frame).api_key in _RENEWS:
+        return True
+    connection.on_expired(connection)
+    connection.abort()
+    return False
+
+
+def step(token: bytes, conversation: SaslExchange, connection: KafkaConnection) -> Outcome:
     """Take a token, and keep its outcome in the connection."""
-    conversation = connection.conversation
-    assert conversation is not None
     outcome = conversation.step(token)
     if isinstance(outcome, Coroutine):
         return _step_later(outcome, conversation, connection)
@@ -58,15 +70,28 @@ async def _step_later(
 
 def _note(outcome: Step, conversation: SaslExchange, connection: KafkaConnection) -> Step:
     if isinstance(outcome, Accepted):
-        connection.principal = outcome.principal
+        _begin_session(conversation, connection)
+        return outcome
+    if isinstance(outcome, Refused):
+        connection.renewal = None
+    reason = outcome.reason if isinstance(outcome, Refused) else outcome.refusal
+    if reason:
+        connection.on_refused(connection, reason)
+    return outcome
+
+
+def _begin_session(conversation: SaslExchange, connection: KafkaConnection) -> None:
+    assert conversation.principal is not None, "authenticated"
+    lifetime_ms = conversation.lifetime_ms(time.time())
+    connection.session = conversation
+    connection.session_end_s = time.perf_counter() + lifetime_ms / 1000 if lifetime_ms else NEVER_S
+    if conversation.is_renewal:
+        connection.renewal = None
+        connection.on_renewed(connection)
+    else:
+        connection.principal = conversation.principal
         connection.conversation = None
         connection.on_authenticated(connection)
-    elif isinstance(outcome, Challenge):
-        if outcome.refusal:
-            connection.on_refused(connection, outcome.refusal)
-    elif outcome.reason:
-        connection.on_refused(connection, outcome.reason)
-    return outcome
 
 
 def close_when_answered(connection: KafkaConnection) -> None:
@@ -76,7 +101,8 @@ def close_when_answered(connection: KafkaConnection) -> None:
 
 
 def _answer_bare(token: bytes, connection: KafkaConnection) -> Answer | Coroutine[Any, Any, Answer]:
-    outcome = step(token, connection)
+    assert connection.conversation is not None
+    outcome = step(token, connection.conversation, connection)
     return _bare_later(outcome) if isinstance(outcome, Coroutine) else _bare(outcome)
 
 

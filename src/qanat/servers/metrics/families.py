@@ -202,6 +202,18 @@ FAMILIES: tuple[_Family, ...] = (
         "Clients that failed to authenticate.",
         lambda o: o.kafka.counters.not_authenticated,
     ),
+    _one(
+        "qanat_reauthentications_total",
+        "counter",
+        "Clients that authenticated again before their session ended (`connections.max.reauth.ms`, or their token).",
+        lambda o: o.kafka.counters.renewed,
+    ),
+    _one(
+        "qanat_sessions_expired_total",
+        "counter",
+        "Connections closed because their client did not authenticate again in time.",
+        lambda o: o.kafka.counters.expired,
+    ),
     _by_listener(
         "qanat_certificate_expiry_timestamp_seconds",
         "gauge",
