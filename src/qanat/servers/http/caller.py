@@ -1,6 +1,6 @@
 """The caller of an HTTP request: its address and its principal (`authentication` finds it).
 
-Where HTTP requires authentication by SASL, `Authorization: Basic` says who the caller is; without, its certificate
+Where HTTP requires authentication by SASL, `Authorization` says who the caller is; without, its certificate
 does. Handlers see a caller in place of a Kafka connection.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from qanat.api.records.refused_batches import RefusedBatches
-from qanat.security.authentication import ANONYMOUS, Principal
+from qanat.security.authentication import ANONYMOUS, Accepted, Principal
 
 if TYPE_CHECKING:
     from qanat.api.caller import Denial
@@ -28,6 +28,7 @@ class HttpCaller:
 
     __slots__ = (
         "__weakref__",
+        "expires_at_s",
         "host",
         "is_closed_by_broker",
         "is_inter_broker",
@@ -51,6 +52,8 @@ class HttpCaller:
         self.host = address[0] if address else ""
         self.peer = f"{address[0]}:{address[1]}" if address else ""
         self.principal = principal
+        self.expires_at_s: float | None = None
+        """When its token ends, in seconds since 1970; a stream ends with it."""
         self.security = security
         self.refused_batches = RefusedBatches()
         self.last_denial: Denial | None = None
@@ -58,6 +61,9 @@ class HttpCaller:
         self.is_inter_broker = self.is_over_inter_broker = False
         self.is_closed_by_broker = True
         """The end of a request is not the client's doing: it releases nothing that the client holds."""
+
+    def authenticated(self, accepted: Accepted) -> None:
+        self.principal, self.expires_at_s = accepted.principal, accepted.expires_at_s
 
     def close(self) -> None:
         """Do nothing: every HTTP request is answered."""

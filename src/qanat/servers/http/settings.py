@@ -25,8 +25,8 @@ class HttpSettings(Settings, frozen=True):
     http_port: Port | None = None
     """Port of the HTTP server; 0 takes a free one, -1 serves none. Without it 8080, unless that is taken."""
     http_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] | None = None
-    """How HTTP is protected: `SSL` is HTTPS, `SASL_` is `Authorization: Basic`. Without it, as the first Kafka listener
-    that requires authentication, else `PLAINTEXT`."""
+    """How HTTP is protected: `SSL` is HTTPS, `SASL_` is `Authorization: Basic` or `Bearer`. Without it, as the first
+    Kafka listener that requires authentication, else `PLAINTEXT`."""
     http_max_connections: Positive = 5_000
     """HTTP connections at one time; more are refused with 503."""
     http_request_max_bytes: Positive = 64 * _MIB

@@ -2,6 +2,8 @@
 
 A slow client costs the transport's buffer and nothing else: when the transport is full, records that were read and not
 yet sent are dropped, and read again from the same position when there is room.
+
+Rule: no record is sent after the client's token has ended.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
+from qanat.servers.http.authentication import has_ended
+from qanat.servers.http.problems import Problem
 from qanat.servers.http.records.partition_reads import Cursor
 from qanat.servers.http.records.record_json import Encoding, Message, records_of, to_message
 from qanat.servers.http.streams.multi_leader_fetch import MultiLeaderFetch
@@ -73,7 +77,10 @@ class StreamWriter:
                     await self._drain(flow)
                 has_any = False
                 positions = dict(enumerate(self.cursor.offsets))
-                for row in await fetches.rows(positions):
+                rows = await fetches.rows(positions)
+                if has_ended(self._caller.expires_at_s):
+                    raise Problem(401, "the token has expired: continue from the last cursor with another one")
+                for row in rows:
                     await reads.check(self._caller, self._topic, row, positions[row.partition_index])
                     if row.error_code:
                         await asyncio.sleep(_PAUSE_S)
