@@ -6,7 +6,8 @@
 - `tls`           TLS contexts from PEM
 - `private_files` files with secrets, which others may not read
 - `http_fetch`    one bounded HTTP request, for documents of an identity provider
-- `sasl`          the client's side of PLAIN and SCRAM (pure)
+- `oauth_tokens`  tokens of OAUTHBEARER: from a file, a command, an endpoint
+- `sasl`          the client's side of PLAIN, SCRAM and OAUTHBEARER (pure)
 - `sasl_session`  SASL authentication of a link, and its renewal
 - `channel`       one socket: frames, correlation, back-pressure
 - `link`          a channel that knows the broker's API versions

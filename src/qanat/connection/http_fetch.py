@@ -28,6 +28,8 @@ class FetchFailedError(QanatError):
     """There is no usable answer; the text says why, and shows neither the request nor the answer."""
 
     code = ErrorCode.NETWORK_EXCEPTION
+    status: int | None = None
+    """The status of the answer, where it is not 200."""
 
 
 def check_url(setting: str, url: str) -> SplitResult:
@@ -100,10 +102,16 @@ def _answer(parts: SplitResult, headers: Mapping[str, str], form: bytes | None, 
     if form is not None:
         usual["Content-Type"] = "application/x-www-form-urlencoded"
     connection.request("GET" if form is None else "POST", target, form, {**usual, **headers})
-    response = connection.getresponse()
+    with connection.getresponse() as response:
+        return _body(response, deadline)
+
+
+def _body(response: http.client.HTTPResponse, deadline: _Deadline) -> bytes:
     if response.status != 200:
         hint = ": redirects are not followed" if 300 <= response.status < 400 else ""
-        raise FetchFailedError(f"it answers with status {response.status}{hint}")
+        fault = FetchFailedError(f"it answers with status {response.status}{hint}")
+        fault.status = response.status
+        raise fault
     body = response.read(ANSWER_BYTES_MAX + 1)
     if len(body) > ANSWER_BYTES_MAX:
         raise FetchFailedError(f"its answer has more than {ANSWER_BYTES_MAX} bytes")

@@ -1,4 +1,4 @@
-"""A client's side of SASL: PLAIN (RFC 4616) and SCRAM (RFC 5802, 7677), as dialogues of tokens. Pure.
+"""A client's side of SASL: PLAIN (RFC 4616), SCRAM (RFC 5802, 7677), OAUTHBEARER (RFC 7628), as dialogues. Pure.
 
 A dialogue begins with a token of the client; each answer of the broker is passed to `step`, until there is nothing
 more to send. In SCRAM the broker, too, proves that it knows the password, and one that cannot is refused.
@@ -18,7 +18,10 @@ from qanat.model.errors import QanatError
 
 PLAIN = "PLAIN"
 _HASHES: Mapping[str, str] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-MECHANISMS = (PLAIN, *_HASHES)
+PASSWORD_MECHANISMS = (PLAIN, *_HASHES)
+"""The supported mechanisms of a name and a password."""
+OAUTHBEARER = "OAUTHBEARER"
+MECHANISMS = (*PASSWORD_MECHANISMS, OAUTHBEARER)
 """The supported mechanisms."""
 ITERATIONS_MIN = 4096
 ITERATIONS_MAX = 1_000_000
@@ -43,7 +46,7 @@ class Dialogue(Protocol):
 
 
 def dialogue(mechanism: str, username: str, password: str, nonce: str) -> Dialogue:
-    """A dialogue in one of `MECHANISMS`; `nonce` is printable, random and used once."""
+    """A dialogue in one of `PASSWORD_MECHANISMS`; `nonce` is printable, random and used once."""
     if mechanism == PLAIN:
         return PlainDialogue(username, password)
     return ScramDialogue(_HASHES[mechanism], username, password, nonce)
@@ -60,6 +63,25 @@ class PlainDialogue:
 
     def step(self, challenge: bytes) -> bytes | None:
         return None
+
+
+class BearerDialogue:
+    """A token; a broker that refuses it answers with a text, which is acknowledged."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+        self._is_refused = False
+
+    def begin(self) -> bytes:
+        return f"n,,\x01auth=Bearer {self._token}\x01\x01".encode()
+
+    def step(self, challenge: bytes) -> bytes | None:
+        if self._is_refused:
+            raise NotAuthenticatedError("the broker refuses the token")
+        if not challenge:
+            return None
+        self._is_refused = True
+        return b"\x01"
 
 
 class ScramDialogue:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import RefusedError, check, refused
-from qanat.connection.sasl import NotAuthenticatedError, dialogue
+from qanat.connection.sasl import BearerDialogue, Dialogue, NotAuthenticatedError, dialogue
 from qanat.connection.security import Credentials
 from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -44,8 +44,8 @@ class SaslSession:
     async def begin(self, deadline: Deadline) -> None:
         """Authenticate; raises `NotAuthenticatedError` where the broker refuses."""
         who, where = self._credentials, self._link.address
+        speaking = await self._dialogue(deadline)
         await self._choose(deadline)
-        speaking = dialogue(who.mechanism, who.username, who.password, secrets.token_urlsafe(_NONCE_BYTES))
         token: bytes | None = speaking.begin()
         lifetime_ms = 0
         while token is not None:
@@ -54,8 +54,14 @@ class SaslSession:
             try:
                 token = speaking.step(bytes(answer.auth_bytes))
             except NotAuthenticatedError as fault:
-                raise NotAuthenticatedError(f"{where}, asked to let {who.username} in: {fault}") from None
+                raise NotAuthenticatedError(f"{where}, asked to let {who.who} in: {fault}") from None
         self._renew_at = time.monotonic() + _RENEWED_AFTER * lifetime_ms / 1000 if lifetime_ms > 0 else None
+
+    async def _dialogue(self, deadline: Deadline) -> Dialogue:
+        who = self._credentials
+        if who.tokens is None:
+            return dialogue(who.mechanism, who.username, who.password, secrets.token_urlsafe(_NONCE_BYTES))
+        return BearerDialogue(await deadline.bound(asyncio.to_thread(who.tokens.read), "a token"))
 
     async def renew(self, deadline: Deadline) -> None:
         """Renew the authentication before it expires; other requests wait meanwhile."""
@@ -83,13 +89,14 @@ class SaslSession:
         check(f"{where}, asked for sasl.mechanism {mechanism}", response.error_code)
 
     async def _say(self, token: bytes, deadline: Deadline) -> SaslAuthenticateResponse:
-        where, who = self._link.address, self._credentials.username
+        where, who = self._link.address, self._credentials.who
         response: SaslAuthenticateResponse = await self._link.call_without_session(
             ApiKey.SASL_AUTHENTICATE, SaslAuthenticateRequest(token), deadline
         )
         if response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED:
             reason = response.error_message or "authentication failed"
-            raise NotAuthenticatedError(f"{where} does not let {who} in: {reason} (check sasl.username, sasl.password)")
+            wrong = "sasl.username, sasl.password" if self._credentials.tokens is None else "sasl.oauthbearer.*"
+            raise NotAuthenticatedError(f"{where} does not let {who} in: {reason} (check {wrong})")
         if response.error_code != ErrorCode.NONE:
             fault: RefusedError = refused(
                 f"{where}, asked to let {who} in", response.error_code, response.error_message

@@ -11,19 +11,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from qanat.connection.sasl import MECHANISMS
+from qanat.connection.sasl import MECHANISMS, OAUTHBEARER
 from qanat.model.errors import InvalidSettingError
 
 if TYPE_CHECKING:
     import ssl
 
+    from qanat.connection.oauth_tokens import TokenSource
+
 MEANINGS: Mapping[str, str] = {
     "security.protocol": "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
-    "sasl.mechanism": "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512",
+    "sasl.mechanism": "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
     "sasl.mechanisms": "the same, in librdkafka's spelling",
     "sasl.username": "who we are",
     "sasl.password": "the password",
     "sasl.jaas.config": 'Java\'s way to say both: ...LoginModule required username="..." password="...";',
+    "sasl.oauthbearer.token": "the token, or ${file:...}, ${env:...} or ${command:...} that has it at every login",
+    "sasl.oauthbearer.token.endpoint.url": "where tokens are given to a client with a secret (client credentials)",
+    "sasl.oauthbearer.client.credentials.client.id": "who we are there",
+    "sasl.oauthbearer.client.credentials.client.secret": "our secret there",
+    "sasl.oauthbearer.client.id": "the same as client.credentials.client.id, in librdkafka's spelling",
+    "sasl.oauthbearer.client.secret": "the same as client.credentials.client.secret, in librdkafka's spelling",
+    "sasl.oauthbearer.scope": "the scope of these tokens",
     "ssl.ca.location": "PEM file with the certificates that are trusted; the machine's own where not given",
     "ssl.ca.pem": "the same as text",
     "ssl.truststore.location": "Java's name for ssl.ca.location; must be PEM",
@@ -51,11 +60,17 @@ _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A name, a password, and the mechanism that proves them."""
+    """A name, a password, and the mechanism that proves them; or where tokens come from, which have the name."""
 
     mechanism: str
     username: str
     password: str = field(repr=False)
+    tokens: TokenSource | None = None
+
+    @property
+    def who(self) -> str:
+        """The client, for messages."""
+        return "us" if self.tokens is not None else self.username
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +169,8 @@ def _credentials(values: _ClientSettings) -> Credentials:
     if mechanism not in MECHANISMS:
         reason = f"is {mechanism!r}, but must be" if mechanism else "is missing:"
         raise InvalidSettingError(f"{values.prefix}{named or 'sasl.mechanism'} {reason} one of {', '.join(MECHANISMS)}")
+    if mechanism == OAUTHBEARER:
+        return Credentials(mechanism, "", "", _tokens(values))
     username, password = values.text("sasl.username"), values.text("sasl.password")
     jaas = values.text("sasl.jaas.config")
     if jaas is not None:
@@ -162,6 +179,29 @@ def _credentials(values: _ClientSettings) -> Credentials:
         missing = "sasl.username" if not username else "sasl.password"
         raise InvalidSettingError(f"{values.prefix}{missing} is missing: {mechanism} needs a name and a password")
     return Credentials(mechanism, username, password)
+
+
+def _tokens(values: _ClientSettings) -> TokenSource:
+    from qanat.connection.http_fetch import check_url
+    from qanat.connection.oauth_tokens import TokenEndpoint, TokenText
+
+    own = "sasl.oauthbearer."
+    source = values.first(f"{own}token", f"{own}token.endpoint.url")
+    if source is None:
+        raise InvalidSettingError(
+            f"{values.prefix}{own}token is missing: OAUTHBEARER needs it, or {values.prefix}{own}token.endpoint.url"
+        )
+    setting, text = values.prefix + source, values.text(source) or ""
+    if source == f"{own}token":
+        return TokenText(setting, text)
+    check_url(setting, text)
+    found = []
+    for name in ("client.id", "client.secret"):
+        given = values.first(f"{own}client.credentials.{name}", f"{own}{name}")
+        if given is None:
+            raise InvalidSettingError(f"{setting} needs {values.prefix}{own}client.credentials.{name} as well")
+        found.append(values.text(given) or "")
+    return TokenEndpoint(setting, text, found[0], found[1], values.text(f"{own}scope") or "")
 
 
 _JAAS_PAIR = r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')"""

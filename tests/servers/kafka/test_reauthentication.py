@@ -259,25 +259,33 @@ def plain(broker: EmbeddedBroker) -> dict[str, str]:
     }
 
 
-def test_our_own_client_renews_its_session(tmp_path: Path) -> None:
-    with secured(tmp_path, **{"connections.max.reauth.ms": 300}) as broker:
-        host, _, port = broker.bootstrap_servers.rpartition(":")
+def test_our_own_client_renews_its_session_before_the_end(broker: EmbeddedBroker) -> None:
+    host, _, port = broker.bootstrap_servers.rpartition(":")
+    counters = broker.node.listener.counters
 
-        async def ask() -> None:
-            deadline = Deadline.after(WAIT_S)
-            link = await Link.open(host, int(port), "test", deadline, security_of(plain(broker)))
-            try:
-                while broker.node.listener.counters.renewed < 3:
-                    await link.call(ApiKey.METADATA, MetadataRequest([]), deadline)
-            finally:
-                await link.close()
+    async def ask() -> None:
+        deadline = Deadline.after(WAIT_S)
+        link = await Link.open(host, int(port), "test", deadline, security_of(plain(broker)))
+        session = link._session
+        assert session is not None
+        try:
+            assert session._renew_at is not None
+            assert 0.8 * HOUR_MS < (session._renew_at - time.monotonic()) * 1000 < 0.9 * HOUR_MS
+            before = counters.renewed
+            await link.call(ApiKey.METADATA, MetadataRequest([]), deadline)
+            assert counters.renewed == before
+            session._renew_at = 0.0  # As if the time had come.
+            asked = [link.call(ApiKey.METADATA, MetadataRequest([]), deadline) for _ in range(5)]
+            assert all(answer.brokers for answer in await asyncio.gather(*asked))
+            assert counters.renewed == before + 1
+        finally:
+            await link.close()
 
-        asyncio.run(ask())
-        assert broker.node.listener.counters.expired == 0
+    asyncio.run(ask())
 
 
 def test_kafka_python_renews_its_session(tmp_path: Path) -> None:
-    with secured(tmp_path, **{"connections.max.reauth.ms": 1500}) as broker:
+    with secured(tmp_path, **{"connections.max.reauth.ms": 3000}) as broker:
         producer = kafka.KafkaProducer(
             bootstrap_servers=broker.bootstrap_servers,
             security_protocol="SASL_PLAINTEXT",
@@ -296,7 +304,7 @@ def test_kafka_python_renews_its_session(tmp_path: Path) -> None:
 
 
 def test_librdkafka_loses_nothing_with_sessions_that_end(tmp_path: Path) -> None:
-    with secured(tmp_path, **{"connections.max.reauth.ms": 1500}) as broker:
+    with secured(tmp_path, **{"connections.max.reauth.ms": 3000}) as broker:
         settings = {"bootstrap.servers": broker.bootstrap_servers, **plain(broker), "enable.idempotence": True}
         producer = confluent.Producer({**settings, "log_level": 0})
         deadline, sent = time.monotonic() + WAIT_S, 0

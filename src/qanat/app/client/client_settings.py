@@ -53,7 +53,7 @@ _OTHER_NAMES = {
     "sasl.mechanisms": "sasl.mechanism",
 }
 """librdkafka's names of settings that have another name in Java's clients."""
-_SECRET_ENDINGS = ("password", "jaas.config", "key.pem", "keystore.key")
+_SECRET_ENDINGS = ("password", "jaas.config", "key.pem", "keystore.key", "client.secret", "oauthbearer.token")
 _LARGEST = 2**31 - 1
 _PAIR = re.compile(r"([^=:\s]*)\s*[=:]?\s*(.*)")
 

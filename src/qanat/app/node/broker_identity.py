@@ -20,7 +20,7 @@ from qanat.adapters.credentials_file import PlainFile, read_credentials
 from qanat.app.node.file_watch import FileWatch
 from qanat.app.settings.listener_plan import INTERNAL, PlannedListener
 from qanat.broker.security.user_credentials import SECRET_BYTES, CredentialImage, draw_nonce, stored_verifier
-from qanat.connection.sasl import MECHANISMS
+from qanat.connection.sasl import PASSWORD_MECHANISMS
 from qanat.connection.security import Credentials, Security, Tls
 from qanat.model.errors import InvalidSettingError
 from qanat.security.authentication import Authenticator, Principal
@@ -113,9 +113,10 @@ class BrokerIdentity:
         if len(found) != 1:
             raise InvalidSettingError(f"{_FILE} {self._path} should have one line name:password, and has {len(found)}")
         mechanism = self._planned.security.sasl_mechanism_inter_broker_protocol
-        if mechanism not in MECHANISMS:
+        if mechanism not in PASSWORD_MECHANISMS:
+            known = ", ".join(PASSWORD_MECHANISMS)
             raise InvalidSettingError(
-                f"sasl.mechanism.inter.broker.protocol is {mechanism}, but must be one of {', '.join(MECHANISMS)}"
+                f"sasl.mechanism.inter.broker.protocol is {mechanism}, but must be one of {known}"
             )
         name, password = found[0]
         self._credentials = Credentials(mechanism, name, password)

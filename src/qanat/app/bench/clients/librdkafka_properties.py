@@ -14,7 +14,7 @@ from qanat.app.client.arguments import WrongArgumentError, assignments
 from qanat.app.client.client_settings import ClientSettings, is_known, is_secret
 from qanat.app.client.target import DEFAULT_TIMEOUT_S, Target
 from qanat.connection.security import Pem, Security, Tls
-from qanat.model.errors import QanatError
+from qanat.model.errors import InvalidSettingError, QanatError
 
 Properties = dict[str, str]
 
@@ -102,6 +102,8 @@ def protection(security: Security) -> Properties:
     """
     found = {"security.protocol": security.protocol}
     if security.credentials is not None:
+        if security.credentials.tokens is not None:
+            raise InvalidSettingError("the clients of qanat bench log in with PLAIN or SCRAM, not with OAUTHBEARER")
         found["sasl.mechanism"] = security.credentials.mechanism
         found["sasl.username"] = security.credentials.username
         found["sasl.password"] = security.credentials.password
