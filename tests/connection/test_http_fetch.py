@@ -133,7 +133,7 @@ def https(context: ssl.SSLContext) -> Iterator[str]:
         yield server.url.replace("http", "https")
 
 
-def test_only_a_certificate_that_is_trusted_is_accepted(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+def test_only_a_certificate_that_is_trusted_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)

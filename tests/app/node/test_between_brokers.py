@@ -360,3 +360,18 @@ async def test_clients_of_a_named_listener_between_brokers_stay_clients(folder: 
         with pytest.raises(NotAuthenticatedError):
             await ask(node.listener.port, broker, ApiKey.METADATA, MetadataRequest([]))
     await store.close()
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+async def test_brokers_renew_their_sessions_with_each_other(folder: Folder, mechanism: str) -> None:
+    own = {
+        **folder.settings("SASL_PLAINTEXT"),
+        "sasl.mechanism.inter.broker.protocol": mechanism,
+        "connections.max.reauth.ms": 2000,
+    }
+    async with brokers(own, own) as nodes:
+        await replicated(nodes, "first")
+        listeners = [node.inter_broker for node in nodes if node.inter_broker is not None]
+        await until(lambda: sum(one.counters.renewed for one in listeners) >= 2)
+        assert sum(one.counters.renewed for one in listeners) >= 2
+        await replicated(nodes, "second")

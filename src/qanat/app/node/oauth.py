@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from qanat.model.errors import InvalidSettingError
@@ -47,10 +48,12 @@ def _tokens(settings: SecuritySettings) -> JwksTokens:
     if not settings.sasl_oauthbearer_jwks_endpoint_url:
         raise InvalidSettingError(f"the mechanism OAUTHBEARER needs {_URL}: where the keys of its tokens are")
     try:
+        import_module("cryptography")  # PyJWT can be had without it, and then knows no algorithm of ours.
         from qanat.adapters.oauth.jwks_tokens import JwksTokens
     except ModuleNotFoundError as fault:
+        package = (fault.name or "").partition(".")[0]
         raise InvalidSettingError(
-            f"the mechanism OAUTHBEARER needs the package {fault.name}: pip install 'qanat[security]'"
+            f"the mechanism OAUTHBEARER needs the package {package}: pip install 'qanat[security]'"
         ) from None
     made = JwksTokens(settings)
     if made.is_open_to_change:
