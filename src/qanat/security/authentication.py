@@ -46,6 +46,8 @@ class Refused(Struct, frozen=True):
     """The client is refused; the reason is for the log."""
 
     reason: str
+    message: str = ""
+    """What the client is answered in place of the usual sentence; nothing that helps to guess."""
 
 
 Step: TypeAlias = Challenge | Accepted | Refused

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum, auto
 
+from qanat.security import plain, scram
 from qanat.security.authentication import Accepted, Authenticator, Dialogue, Principal, Refused, Step
 
 
@@ -31,15 +32,18 @@ class Stage(Enum):
 class SaslExchange:
     """The exchange of one connection to a listener with authentication."""
 
-    __slots__ = ("_dialogue", "_mechanisms", "principal", "reason", "stage")
+    __slots__ = ("_dialogue", "_mechanism", "_mechanisms", "claimed_name", "principal", "reason", "stage")
 
     def __init__(self, mechanisms: Mapping[str, Authenticator]) -> None:
         self._mechanisms = mechanisms
+        self._mechanism = ""
         self._dialogue: Dialogue | None = None
         self.stage = Stage.UNAUTHENTICATED
         self.principal: Principal | None = None
         self.reason = ""
         """Why the client was refused, for the log."""
+        self.claimed_name = ""
+        """The name that the client logs in with, where its mechanism sends one first; it proves nothing."""
 
     @property
     def mechanisms(self) -> list[str]:
@@ -56,9 +60,24 @@ class SaslExchange:
         authenticator = self._mechanisms.get(mechanism)
         if authenticator is None:
             return False
+        self._mechanism = mechanism
         self._dialogue = authenticator.begin()
         self.stage = Stage.BARE if tokens_are_bare else Stage.IN_REQUESTS
         return True
+
+    def note_claim(self, token: bytes) -> None:
+        """Note the name that the next token claims; the first one that does counts."""
+        if not self.claimed_name:
+            if self._mechanism == plain.MECHANISM:
+                self.claimed_name = plain.claimed_name(token)
+            elif self._mechanism in scram.HASHES:
+                self.claimed_name = scram.claimed_name(token)
+
+    def refuse(self, refused: Refused) -> Refused:
+        """End the exchange without a look at the client's token."""
+        self.stage = Stage.REFUSED
+        self.reason = refused.reason
+        return refused
 
     def step(self, token: bytes) -> Step:
         """Process the client's next token."""
@@ -68,6 +87,5 @@ class SaslExchange:
             self.stage = Stage.AUTHENTICATED
             self.principal = step.principal
         elif isinstance(step, Refused):
-            self.stage = Stage.REFUSED
-            self.reason = step.reason
+            self.refuse(step)
         return step

@@ -67,7 +67,7 @@ class Application:
             name = operation.name
             caller = caller_of(scope, self._context.gateway.security)
             if self._context.authentication.is_required and not operation.is_public:
-                caller.principal = await self._context.authentication.principal_of(_authorization(scope))
+                caller.principal = await self._context.authentication.principal_of(_authorization(scope), caller)
             exchange = Exchange(self._context, caller, scope, receive, send)
             if exchange.header(b"origin") is not None:
                 refuse_other_origin(exchange)

@@ -4,7 +4,9 @@ A password is checked by PLAIN, where the listener offers it, and then by SCRAM:
 would have been stored as. That takes milliseconds by design, so a success is remembered for a moment, as long as the
 stored credential stays the same.
 
-Rule: a wrong password and an unknown name get the same answer, after the same delay.
+Rule 1: a wrong password and an unknown name get the same answer, after the same delay.
+Rule 2: a client that failed too often is refused with 429 before its password is looked at (`servers.login_guard`),
+        whether the password would be right or not.
 """
 
 from __future__ import annotations
@@ -15,15 +17,24 @@ import binascii
 import hmac
 import secrets
 import time
+from collections import Counter
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from qanat.security.authentication import ANONYMOUS, Accepted, Authenticator, Principal
 from qanat.security.scram import Scram, ScramVerifier
 from qanat.servers.http.problems import Problem
+from qanat.servers.login_guard import waiting_message
+from qanat.telemetry.events import RateLimitedEvent
+
+if TYPE_CHECKING:
+    from qanat.servers.http.caller import HttpCaller
+    from qanat.servers.login_guard import LoginGuard
 
 _CHALLENGE = ((b"www-authenticate", b'Basic realm="qanat", charset="UTF-8"'),)
 _REFUSAL_DELAY_S = 0.1
 """As on the Kafka listener: it slows guessing."""
+_CLOSE = (b"connection", b"close")
 _REMEMBERED_S = 30.0
 _REMEMBERED_MAX = 1000
 _CHECKS_AT_ONCE = 4
@@ -33,7 +44,7 @@ _CHECKS_AT_ONCE = 4
 class HttpAuthentication:
     """Finds the principal of a request; `mechanisms` is None where clients need not authenticate."""
 
-    def __init__(self, mechanisms: Mapping[str, Authenticator] | None) -> None:
+    def __init__(self, mechanisms: Mapping[str, Authenticator] | None, guard: LoginGuard | None = None) -> None:
         self.is_required = mechanisms is not None
         offered = mechanisms or {}
         self._plain = offered.get("PLAIN")
@@ -41,8 +52,12 @@ class HttpAuthentication:
         self._key = secrets.token_bytes(32)
         self._remembered: dict[bytes, tuple[float, ScramVerifier]] = {}
         self._checks = asyncio.Semaphore(_CHECKS_AT_ONCE)
+        self._guard = guard
+        self._evaluating: Counter[str] = Counter()
+        """Passwords that are computed now, by address."""
+        self._log_failed = RateLimitedEvent("authentication failed")
 
-    async def principal_of(self, authorization: bytes | None) -> Principal:
+    async def principal_of(self, authorization: bytes | None, caller: HttpCaller) -> Principal:
         """The principal of a request; raises a problem where authentication fails."""
         if not self.is_required:
             return ANONYMOUS
@@ -55,14 +70,46 @@ class HttpAuthentication:
         if authorization is None:
             raise Problem(401, "authentication is needed: send Authorization: Basic", headers=_CHALLENGE)
         name, password = _name_and_password(authorization)
+        user = name.decode(errors="replace")
+        self._refuse_limited(caller, user)
+        if not self._is_remembered(name, password):
+            async with self._checks:
+                # Others of this address may have failed while this one waited for its turn.
+                self._refuse_limited(caller, user)
+                is_right = await self._evaluate(name, password, caller.host)
+                self._note(caller, user, is_right=is_right)
+            if not is_right:
+                await asyncio.sleep(_REFUSAL_DELAY_S)
+                raise Problem(401, "name or password is wrong", headers=(*_CHALLENGE, _CLOSE))
+        return Principal(user)
+
+    def _refuse_limited(self, caller: HttpCaller, user: str) -> None:
+        """Refuse a client that failed too often."""
+        if self._guard is None:
+            return
+        wait_s = self._guard.wait_s(caller, user, self._evaluating[caller.host])
+        if wait_s:
+            raise Problem(429, waiting_message(wait_s), headers=((b"retry-after", b"%d" % wait_s), _CLOSE))
+
+    def _note(self, caller: HttpCaller, user: str, *, is_right: bool) -> None:
+        if not is_right:
+            self._log_failed(peer=caller.peer, reason=f"unknown name or wrong password for {user[:100]!r}")
+        if self._guard is not None:
+            (self._guard.note_succeeded if is_right else self._guard.note_failed)(caller, user)
+
+    async def _evaluate(self, name: bytes, password: bytes, host: str) -> bool:
+        """Whether the password is right; counted as an evaluation of this address meanwhile."""
         if self._plain is not None:
             step = self._plain.begin().step(b"\0".join((b"", name, password)))
             if isinstance(step, Accepted):
-                return step.principal
-        if await self._is_scram_password(name, password):
-            return Principal(name.decode())
-        await asyncio.sleep(_REFUSAL_DELAY_S)
-        raise Problem(401, "name or password is wrong", headers=_CHALLENGE)
+                return True
+        self._evaluating[host] += 1
+        try:
+            return await self._is_scram_password(name, password)
+        finally:
+            self._evaluating[host] -= 1
+            if not self._evaluating[host]:
+                del self._evaluating[host]
 
     async def _is_scram_password(self, name_bytes: bytes, password_bytes: bytes) -> bool:
         try:
@@ -71,16 +118,21 @@ class HttpAuthentication:
             return False
         for scram in self._scrams:
             verifier, _ = scram.known_or_fake(name)
-            token = hmac.digest(self._key, b"\0".join((scram.mechanism.encode(), name_bytes, password_bytes)), "sha256")
-            known_until, known = self._remembered.get(token, (0.0, None))
-            if known == verifier and time.monotonic() < known_until:
-                return True
-            async with self._checks:
-                is_right = await asyncio.to_thread(scram.is_password, name, password)
-            if is_right:
-                self._remember(token, verifier)
+            if await asyncio.to_thread(scram.is_password, name, password):
+                self._remember(self._token(scram, name_bytes, password_bytes), verifier)
                 return True
         return False
+
+    def _is_remembered(self, name: bytes, password: bytes) -> bool:
+        """Whether this password was right a moment ago, and the stored credential is still the same."""
+        for scram in self._scrams if self._remembered else ():
+            known_until, known = self._remembered.get(self._token(scram, name, password), (0.0, None))
+            if known is not None and time.monotonic() < known_until:
+                return known == scram.known_or_fake(name.decode())[0]
+        return False
+
+    def _token(self, scram: Scram, name: bytes, password: bytes) -> bytes:
+        return hmac.digest(self._key, b"\0".join((scram.mechanism.encode(), name, password)), "sha256")
 
     def _remember(self, token: bytes, verifier: ScramVerifier) -> None:
         if len(self._remembered) >= _REMEMBERED_MAX:

@@ -14,7 +14,7 @@ cdef class KafkaConnection:
     cdef public long long _begun_bytes, _unanswered_bytes
     cdef public bint _can_write
     # What handlers and listeners read and set.
-    cdef public object conversation, principal, security, permissions, last_denial, refused_batches
+    cdef public object conversation, login_guard, principal, security, permissions, last_denial, refused_batches
     cdef public object listener_name, listener_protocol, on_refused, on_authenticated, peer, host, client_id
     cdef public bint is_reading, is_closed_by_broker, is_over_inter_broker, is_inter_broker, is_refused
     cpdef get_buffer(self, sizehint)

@@ -35,11 +35,11 @@ def handle(request: SaslAuthenticateRequest, context: RequestContext) -> object:
         )
     outcome = unauthenticated.step(bytes(request.auth_bytes), connection)
     if isinstance(outcome, Refused):
-        return _refuse(connection)
+        return _refuse(connection, outcome.message or unauthenticated.FAILED)
     return SaslAuthenticateResponse(error_message=None, auth_bytes=outcome.token)
 
 
-async def _refuse(connection: KafkaConnection) -> SaslAuthenticateResponse:
+async def _refuse(connection: KafkaConnection, message: str) -> SaslAuthenticateResponse:
     await asyncio.sleep(unauthenticated.REFUSAL_DELAY_S)
     unauthenticated.close_when_answered(connection)
-    return SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, unauthenticated.FAILED)
+    return SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, message)

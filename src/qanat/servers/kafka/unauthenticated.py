@@ -42,7 +42,14 @@ def step(token: bytes, connection: KafkaConnection) -> Step:
     """Take a token, and keep its outcome in the connection."""
     conversation = connection.conversation
     assert conversation is not None
+    guard = connection.login_guard
+    if guard is not None:
+        conversation.note_claim(token)
+        if (limited := guard.refusal(connection, conversation.claimed_name)) is not None:
+            return conversation.refuse(limited)
     outcome = conversation.step(token)
+    if guard is not None:
+        guard.note(connection, conversation.claimed_name, outcome)
     if isinstance(outcome, Accepted):
         connection.principal = outcome.principal
         connection.conversation = None

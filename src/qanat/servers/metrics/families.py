@@ -202,6 +202,25 @@ FAMILIES: tuple[_Family, ...] = (
         "Clients that failed to authenticate.",
         lambda o: o.kafka.counters.not_authenticated,
     ),
+    _one(
+        "qanat_logins_refused_total",
+        "counter",
+        "Logins refused without a look at their secret, after too many failures from their address (Kafka and HTTP).",
+        lambda o: o.broker.counters.logins_refused,
+    ),
+    _one(
+        "qanat_unauthenticated_connections",
+        "gauge",
+        "Connections of Kafka clients that have not authenticated yet.",
+        lambda o: o.kafka.unauthenticated_count,
+    ),
+    _one(
+        "qanat_unauthenticated_connections_closed_total",
+        "counter",
+        "Connections closed before they authenticated: slower than `login.timeout.ms`, or beyond "
+        "`max.unauthenticated.connections`.",
+        lambda o: o.broker.counters.unauthenticated_closed,
+    ),
     _by_listener(
         "qanat_certificate_expiry_timestamp_seconds",
         "gauge",

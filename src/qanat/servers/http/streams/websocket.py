@@ -80,7 +80,7 @@ async def serve_websocket(context: HttpContext, scope: Scope, receive: Receive, 
         if exchange.header(b"origin") is not None:
             refuse_other_origin(exchange)
         if context.authentication.is_required:
-            caller.principal = await context.authentication.principal_of(exchange.header(b"authorization"))
+            caller.principal = await context.authentication.principal_of(exchange.header(b"authorization"), caller)
         query: StreamQuery = read_query(operation, scope["query_string"])
         writer = await open_stream(exchange, query, _text)
         with context.streams.admit(caller.host):
