@@ -133,6 +133,16 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
         ),
     ),
     CommandGroup(
+        "api-key",
+        "api_keys",
+        "API keys of HTTP clients: add, list, remove.",
+        (
+            Command("add", "add:add", "Make a key for a user, and print it once."),
+            Command("list", "list:list_keys", "List keys by their prefixes."),
+            Command("remove", "remove:remove", "Remove keys."),
+        ),
+    ),
+    CommandGroup(
         "acl",
         "acls",
         "Rules of the built-in authorizer: who may do what to which resource.",

@@ -1,4 +1,4 @@
-"""Authentication of HTTP requests: `Authorization: Basic` with the users of the Kafka listener.
+"""Authentication of HTTP requests: `Authorization: Basic` with the users of the Kafka listener, or an API key.
 
 A password is checked by PLAIN, where the listener offers it, and then by SCRAM: a worker computes what the password
 would have been stored as. That takes milliseconds by design, so a success is remembered for a moment, as long as the
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from qanat.security.authentication import ANONYMOUS, Accepted, Authenticator, Principal
 from qanat.security.scram import Scram, ScramVerifier
+from qanat.servers.http.api_keys import ApiKeyImage, api_key_in, principal_of_key, shown
 from qanat.servers.http.problems import Problem
 from qanat.servers.login_guard import waiting_message
 from qanat.telemetry.events import RateLimitedEvent
@@ -44,7 +45,12 @@ _CHECKS_AT_ONCE = 4
 class HttpAuthentication:
     """Finds the principal of a request; `mechanisms` is None where clients need not authenticate."""
 
-    def __init__(self, mechanisms: Mapping[str, Authenticator] | None, guard: LoginGuard | None = None) -> None:
+    def __init__(
+        self,
+        mechanisms: Mapping[str, Authenticator] | None,
+        guard: LoginGuard | None = None,
+        image: ApiKeyImage | None = None,
+    ) -> None:
         self.is_required = mechanisms is not None
         offered = mechanisms or {}
         self._plain = offered.get("PLAIN")
@@ -53,6 +59,7 @@ class HttpAuthentication:
         self._remembered: dict[bytes, tuple[float, ScramVerifier]] = {}
         self._checks = asyncio.Semaphore(_CHECKS_AT_ONCE)
         self._guard = guard
+        self._image = image
         self._evaluating: Counter[str] = Counter()
         """Passwords that are computed now, by address."""
         self._log_failed = RateLimitedEvent("authentication failed")
@@ -61,6 +68,8 @@ class HttpAuthentication:
         """The principal of a request; raises a problem where authentication fails."""
         if not self.is_required:
             return ANONYMOUS
+        if authorization is not None and (key := api_key_in(authorization)) is not None:
+            return await self._principal_of_key(key, caller)
         if self._plain is None and not self._scrams:
             raise Problem(
                 403,
@@ -68,7 +77,7 @@ class HttpAuthentication:
                 "SCRAM-SHA-512 to sasl.enabled.mechanisms",
             )
         if authorization is None:
-            raise Problem(401, "authentication is needed: send Authorization: Basic", headers=_CHALLENGE)
+            raise Problem(401, "authentication is needed: send Authorization: Basic, or an API key", headers=_CHALLENGE)
         name, password = _name_and_password(authorization)
         user = name.decode(errors="replace")
         self._refuse_limited(caller, user)
@@ -77,11 +86,21 @@ class HttpAuthentication:
                 # Others of this address may have failed while this one waited for its turn.
                 self._refuse_limited(caller, user)
                 is_right = await self._evaluate(name, password, caller.host)
-                self._note(caller, user, is_right=is_right)
+                self._note(caller, user, "unknown name or wrong password for", is_right=is_right)
             if not is_right:
                 await asyncio.sleep(_REFUSAL_DELAY_S)
                 raise Problem(401, "name or password is wrong", headers=(*_CHALLENGE, _CLOSE))
         return Principal(user)
+
+    async def _principal_of_key(self, key: str, caller: HttpCaller) -> Principal:
+        name = shown(key)
+        self._refuse_limited(caller, name)
+        found = None if self._image is None else principal_of_key(key, self._image)
+        self._note(caller, name, "unknown or expired API key", is_right=found is not None)
+        if found is None:
+            await asyncio.sleep(_REFUSAL_DELAY_S)
+            raise Problem(401, "the API key is unknown or has expired", headers=(*_CHALLENGE, _CLOSE))
+        return found
 
     def _refuse_limited(self, caller: HttpCaller, user: str) -> None:
         """Refuse a client that failed too often."""
@@ -91,9 +110,9 @@ class HttpAuthentication:
         if wait_s:
             raise Problem(429, waiting_message(wait_s), headers=((b"retry-after", b"%d" % wait_s), _CLOSE))
 
-    def _note(self, caller: HttpCaller, user: str, *, is_right: bool) -> None:
+    def _note(self, caller: HttpCaller, user: str, fault: str, *, is_right: bool) -> None:
         if not is_right:
-            self._log_failed(peer=caller.peer, reason=f"unknown name or wrong password for {user[:100]!r}")
+            self._log_failed(peer=caller.peer, reason=f"{fault} {user[:100]!r}")
         if self._guard is not None:
             (self._guard.note_succeeded if is_right else self._guard.note_failed)(caller, user)
 

@@ -37,7 +37,9 @@ class HttpContext:
         self.broker = broker
         self.settings = settings
         guard = None if security is None else security.login_guard
-        self.authentication = HttpAuthentication(None if security is None else security.mechanisms, guard)
+        self.authentication = HttpAuthentication(
+            None if security is None else security.mechanisms, guard, broker.metadata.image
+        )
         self.gateway = KafkaGateway(broker, intercepted, security, settings.http_request_timeout_ms / 1000)
         self.topics = TopicLookup(self.gateway)
         self.router = RecordRouter(self.gateway)
