@@ -133,6 +133,12 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
         ),
     ),
     CommandGroup(
+        "secure",
+        "secure",
+        "TLS, users and ACLs for a broker, in one command.",
+        (Command("init", "init:init", "Prepare a broker with TLS, SCRAM and ACLs."),),
+    ),
+    CommandGroup(
         "api-key",
         "api_keys",
         "API keys of HTTP clients: add, list, remove.",
