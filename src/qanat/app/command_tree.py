@@ -174,7 +174,7 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
     Command(
         "doctor",
         "doctor.doctor:doctor",
-        "Check this machine: Python, native parts, limits, disk; say what to do about each.",
+        "Check this machine and the broker's security; say what to do about each finding.",
     ),
     CommandGroup(
         "log",
