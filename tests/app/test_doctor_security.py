@@ -75,6 +75,7 @@ def test_a_broker_of_this_machine_without_users_gets_a_warning_only(tmp_path: Pa
         ({"listeners": "SASL_PLAINTEXT://0.0.0.0:9092"}, "listeners", "warn", "SASL_SSL"),
         ({"authorizer.class.name": ""}, "authorization", "warn", "authorizer.class.name=StandardAuthorizer"),
         ({"allow.everyone.if.no.acl.found": "true"}, "authorization", "warn", "allow.everyone.if.no.acl.found=false"),
+        ({"authorizer.dry.run": "true"}, "authorization", "warn", "qanat acl suggest"),
         ({"super.users": "User:admin;User:ANONYMOUS"}, "super users", "fail", "super.users="),
         ({"super.users": ""}, "super users", "warn", "super.users="),
         ({"super.users": ";".join(f"User:{n}" for n in range(6))}, "super users", "warn", "qanat acl add"),

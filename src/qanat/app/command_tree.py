@@ -156,6 +156,7 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
             Command("add", "add:add", "Allow operations on resources, or deny them."),
             Command("list", "list:list_acls", "List rules."),
             Command("remove", "remove:remove", "Remove rules."),
+            Command("suggest", "suggest:suggest", "Print the rules that are missing for what clients did."),
             Command("why", "why:why", "Say whether a principal may do something, and by which rule."),
         ),
     ),

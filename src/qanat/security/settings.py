@@ -49,6 +49,9 @@ class SecuritySettings(Settings, frozen=True):
     """Authorizer that decides what a principal may do: `StandardAuthorizer` decides by ACLs, and Kafka's
     `org.apache.kafka.metadata.authorizer.StandardAuthorizer` stands for it; others are installed. Empty allows
     everything."""
+    authorizer_dry_run: bool = False
+    """Whether the built-in authorizer records what no rule allows, and lets it through: `qanat acl suggest` makes rules
+    of it."""
     allow_everyone_if_no_acl_found: bool = False
     """Whether a resource that no ACL names is open to every principal."""
     super_users: str = ""

@@ -62,6 +62,9 @@ def check_authorizer(plan: ListenerPlan, settings: SecuritySettings) -> Finding:
     if settings.allow_everyone_if_no_acl_found:
         advice = "-X allow.everyone.if.no.acl.found=false"
         return Finding("authorization", "warn", "a resource that no rule names is open to every user", advice)
+    if settings.authorizer_dry_run:
+        advice = "qanat acl suggest prints the missing rules; then -X authorizer.dry.run=false"
+        return Finding("authorization", "warn", "a dry run: what no rule allows is let through", advice)
     return Finding("authorization", "ok", settings.authorizer_class_name)
 
 
