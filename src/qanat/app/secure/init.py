@@ -9,9 +9,10 @@ import yaml
 from cyclopts import Parameter
 
 from qanat.app.client.arguments import WrongArgumentError
-from qanat.app.cluster.cluster_plan import INTER_BROKER_OFFSET, require_port
 from qanat.app.secure.private_files import write_private
 from qanat.app.secure.secure_setup import SecureFiles, add_administrator, broker_settings, write_files
+
+_PORT_MAX = 65_535
 
 
 def init(
@@ -43,7 +44,8 @@ def init(
     """
     if not data_dir:
         raise WrongArgumentError("--data-dir needs a path")
-    require_port("the broker", port + INTER_BROKER_OFFSET, "--port")
+    if not 0 < port <= _PORT_MAX:
+        raise WrongArgumentError(f"--port {port}: ports go from 1 to {_PORT_MAX}")
     files = SecureFiles.of(data_dir)
     shown = (host or ["127.0.0.1"])[0]
     write_files(files, host or [], f"{shown}:{port}", renews=renew)

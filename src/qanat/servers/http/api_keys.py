@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from qanat.cluster import values
 from qanat.security.api_keys import START, is_key, key_id
 from qanat.security.authentication import Principal
-from qanat.servers.http.exchange import Scope
 
 _SCHEMES = (b"bearer", b"apikey")
 _NO_HASH = bytes(32)
@@ -27,7 +26,7 @@ class ApiKeyImage(Protocol):
     def api_keys(self) -> Mapping[str, values.ApiKey]: ...
 
 
-def authorization_of(scope: Scope) -> bytes | None:
+def authorization_of(scope: Mapping[str, Any]) -> bytes | None:
     """How a request authenticates: its `Authorization`, or its `X-API-Key` in that form."""
     found: bytes | None = None
     for name, value in scope["headers"]:
