@@ -11,9 +11,9 @@ class BrokerCounters:
         "logins_refused",
         "replicas_repaired",
         "replicated_bytes",
-        "unauthenticated_closed",
         "topics_created",
         "topics_deleted",
+        "unauthenticated_closed",
     )
 
     def __init__(self) -> None:
