@@ -31,6 +31,7 @@ TOPIC_ID = TopicId(UUID(int=0xFFFE << 96 | 7))
         (keys.failure_report(12), keys.FailureReportKey(12)),
         (keys.eviction(12), keys.EvictionKey(12)),
         (keys.acl("0a1b"), keys.AclKey("0a1b")),
+        (keys.api_key("0123456789abcdef"), keys.ApiKeyKey("0123456789abcdef")),
         (keys.credential("a/b %2F ü", "SCRAM-SHA-256"), keys.CredentialKey("a/b %2F ü", "SCRAM-SHA-256")),
         (keys.SCRAM_SECRET, keys.ScramSecretKey()),
     ],

@@ -4,8 +4,9 @@
 - `command_tree`   every command, with its module and its one-line meaning
 - `start`          `qanat start`, `qanat dev`
 - `records`        `qanat produce`, `qanat consume`
-- `topics` `groups` `transactions` `configs` `cluster` `pipelines` `logs` `profiles` `users` `acls`   a module per
-  verb of the noun
+- `topics` `groups` `transactions` `configs` `cluster` `pipelines` `logs` `profiles` `users` `api_keys` `acls`   a
+  module per verb of the noun
+- `secure`         `qanat secure`, and what `qanat cluster up --secure` sets up
 - `doctor`         `qanat doctor`
 - `bench`          `qanat bench`
 - `completion`     `qanat completion`
@@ -18,7 +19,7 @@
 
 Rule 1: `qanat NOUN VERB` is the module `NOUNs.VERB`; a test keeps it so.
 Rule 2: commands talk to clusters through `connection`, as any client does; only `start` opens a node, and only
-        `users` a metadata store, for the first user.
-Rule 3: packages import downward: commands, then `node` and `configs`, then `terminal`, `client`, `settings`
-        (`[tool.importlinter]` in pyproject.toml).
+        `users` (for the first user), `secure`, `api_keys` and `doctor` a metadata store.
+Rule 3: packages import downward: commands, then `secure` and `users`, then `node` and `configs`, then `terminal`,
+        `client`, `settings` (`[tool.importlinter]` in pyproject.toml).
 """

@@ -133,6 +133,22 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
         ),
     ),
     CommandGroup(
+        "secure",
+        "secure",
+        "TLS, users and ACLs for a broker, in one command.",
+        (Command("init", "init:init", "Prepare a broker with TLS, SCRAM and ACLs."),),
+    ),
+    CommandGroup(
+        "api-key",
+        "api_keys",
+        "API keys of HTTP clients: add, list, remove.",
+        (
+            Command("add", "add:add", "Make a key for a user, and print it once."),
+            Command("list", "list:list_keys", "List keys by their prefixes."),
+            Command("remove", "remove:remove", "Remove keys."),
+        ),
+    ),
+    CommandGroup(
         "acl",
         "acls",
         "Rules of the built-in authorizer: who may do what to which resource.",
@@ -140,6 +156,7 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
             Command("add", "add:add", "Allow operations on resources, or deny them."),
             Command("list", "list:list_acls", "List rules."),
             Command("remove", "remove:remove", "Remove rules."),
+            Command("suggest", "suggest:suggest", "Print the rules that are missing for what clients did."),
             Command("why", "why:why", "Say whether a principal may do something, and by which rule."),
         ),
     ),
@@ -158,7 +175,7 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
     Command(
         "doctor",
         "doctor.doctor:doctor",
-        "Check this machine: Python, native parts, limits, disk; say what to do about each.",
+        "Check this machine and the broker's security; say what to do about each finding.",
     ),
     CommandGroup(
         "log",

@@ -72,6 +72,8 @@ class MetadataImage:
         self.credentials: dict[tuple[str, str], values.ScramCredential] = {}
         """By user and SASL mechanism."""
         self.scram_secret = b""
+        self.api_keys: dict[str, values.ApiKey] = {}
+        """By their ids."""
         self.unreadable: dict[str, str] = {}
         self.revisions: dict[str, Revision] = {}
         """When each key of the store, known or not, was last written."""
@@ -214,7 +216,7 @@ class MetadataImage:
                 self.group_configs[group_id] = values.decode(values.GroupConfig, value).overrides
             case keys.FailureReportKey() | keys.EvictionKey() | keys.ReplicaFaultsKey():
                 self._learn_failure(key, value)
-            case keys.AclKey() | keys.CredentialKey() | keys.ScramSecretKey():
+            case keys.AclKey() | keys.CredentialKey() | keys.ApiKeyKey() | keys.ScramSecretKey():
                 self._learn_security(key, event)
             case keys.TopicIdKey() | keys.ProducerIdsKey() | None:
                 pass
@@ -260,12 +262,16 @@ class MetadataImage:
                 self.fault_reports[node_id] = values.decode(values.ReplicaFaults, value)
                 self._index_faults()
 
-    def _learn_security(self, key: keys.AclKey | keys.CredentialKey | keys.ScramSecretKey, event: Event) -> None:
+    def _learn_security(
+        self, key: keys.AclKey | keys.CredentialKey | keys.ApiKeyKey | keys.ScramSecretKey, event: Event
+    ) -> None:
         match key:
             case keys.AclKey():
                 self.acls[event.key] = values.decode(values.AclEntry, event.value)
             case keys.CredentialKey(user, mechanism):
                 self.credentials[user, mechanism] = values.decode(values.ScramCredential, event.value)
+            case keys.ApiKeyKey(identity):
+                self.api_keys[identity] = values.decode(values.ApiKey, event.value)
             case keys.ScramSecretKey():
                 self.scram_secret = values.decode(values.ScramSecret, event.value).secret
 
@@ -300,7 +306,7 @@ class MetadataImage:
                 self.group_configs.pop(group_id, None)
             case keys.FailureReportKey() | keys.EvictionKey() | keys.ReplicaFaultsKey():
                 self._forget_failure(parsed)
-            case keys.AclKey() | keys.CredentialKey() | keys.ScramSecretKey():
+            case keys.AclKey() | keys.CredentialKey() | keys.ApiKeyKey() | keys.ScramSecretKey():
                 self._forget_security(parsed)
             case keys.TopicIdKey() | keys.ProducerIdsKey() | None:
                 pass
@@ -336,12 +342,14 @@ class MetadataImage:
                 self.fault_reports.pop(node_id, None)
                 self._index_faults()
 
-    def _forget_security(self, key: keys.AclKey | keys.CredentialKey | keys.ScramSecretKey) -> None:
+    def _forget_security(self, key: keys.AclKey | keys.CredentialKey | keys.ApiKeyKey | keys.ScramSecretKey) -> None:
         match key:
             case keys.AclKey(digest):
                 self.acls.pop(keys.acl(digest), None)
             case keys.CredentialKey(user, mechanism):
                 self.credentials.pop((user, mechanism), None)
+            case keys.ApiKeyKey(identity):
+                self.api_keys.pop(identity, None)
             case keys.ScramSecretKey():
                 self.scram_secret = b""
 

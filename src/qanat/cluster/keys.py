@@ -18,6 +18,7 @@
     /qanat/acls/<digest of the rule>            `AclEntry`; the same rule has the same key (`acls`)
     /qanat/credentials/<user>/<mechanism>       `ScramCredential`; the user with %2F for / and the like
     /qanat/scram-secret                         `ScramSecret`, written once
+    /qanat/api-keys/<id>                        `ApiKey`; the id is the part of a key that is shown
 
 Reserved for later: /qanat/client-quotas/,
 /qanat/node-names/ (which number a named node has), other keys of /qanat/features/.
@@ -56,6 +57,7 @@ FORMAT = ROOT + "features/format"
 ACLS = ROOT + "acls/"
 CREDENTIALS = ROOT + "credentials/"
 SCRAM_SECRET = ROOT + "scram-secret"
+API_KEYS = ROOT + "api-keys/"
 
 _ALL_BROKERS = "default"
 
@@ -111,6 +113,10 @@ def credential(user: str, mechanism: str) -> str:
     from urllib.parse import quote
 
     return f"{CREDENTIALS}{quote(user, safe='')}/{mechanism}"
+
+
+def api_key(identity: str) -> str:
+    return API_KEYS + identity
 
 
 def partitions_of(identity: TopicId) -> str:
@@ -211,6 +217,12 @@ class CredentialKey(Struct, frozen=True):
     mechanism: str
 
 
+class ApiKeyKey(Struct, frozen=True):
+    """An API key."""
+
+    identity: str
+
+
 class ScramSecretKey(Struct, frozen=True):
     """What salts of unknown users are made from."""
 
@@ -240,6 +252,7 @@ Key = (
     | EvictionKey
     | AclKey
     | CredentialKey
+    | ApiKeyKey
     | ScramSecretKey
 )
 
@@ -282,7 +295,7 @@ def parse(key: str) -> Key | None:
             return _group_config(rest)
         case "partitions":
             return _partition(rest)
-        case "acls" | "credentials":
+        case "acls" | "credentials" | "api-keys":
             return _of_security(folder, rest)
         case _:
             return _of_node(folder, rest)
@@ -313,11 +326,11 @@ def _of_node(folder: str, rest: str) -> Key | None:
     return None if make is None or node_id is None else make(node_id)
 
 
-def _of_security(folder: str, rest: str) -> AclKey | CredentialKey | None:
+def _of_security(folder: str, rest: str) -> AclKey | CredentialKey | ApiKeyKey | None:
     from urllib.parse import unquote
 
-    if folder == "acls":
-        return AclKey(rest) if "/" not in rest else None
+    if folder in ("acls", "api-keys"):
+        return None if "/" in rest else AclKey(rest) if folder == "acls" else ApiKeyKey(rest)
     quoted, _, mechanism = rest.partition("/")
     user = unquote(quoted)
     is_ours = mechanism and "/" not in mechanism and credential(user, mechanism) == CREDENTIALS + rest

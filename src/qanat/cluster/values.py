@@ -274,6 +274,21 @@ class ScramCredential(msgspec.Struct, frozen=True, kw_only=True):
         return f"ScramCredential(iterations={self.iterations})"
 
 
+class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
+    """What the brokers know of an API key: its hash, and whom it stands for."""
+
+    version: int = 1
+    user: str
+    hash: bytes
+    note: str = ""
+    created_ms: int = 0
+    expires_ms: int = 0
+    """0 is never."""
+
+    def __repr__(self) -> str:
+        return f"ApiKey(user={self.user!r})"
+
+
 class ScramSecret(msgspec.Struct, frozen=True, kw_only=True):
     """What salts of unknown users are made from, so that all brokers answer alike for a name."""
 

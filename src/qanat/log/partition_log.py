@@ -13,7 +13,7 @@ Rule 2: bytes that a reader holds never change (see `files`).
 Rule 3: consumers' bounds come in as arguments; replication sets the high
         watermark (`replication`), it is never computed here.
 
-Compiled, its numbers are C's and an append is a few steps on them; interpreted (the bug bank, mutation testing, platforms
+Compiled, its numbers are C's and an append is a few steps on them; interpreted (bug bank, mutation testing, platforms
 without a compiler) it does the same work.
 """
 

@@ -52,6 +52,8 @@ class Refused(Struct, frozen=True):
     """The client is refused; the reason is for the log, and empty where a challenge had it."""
 
     reason: str
+    message: str = ""
+    """What the client is answered in place of the usual sentence; nothing that helps to guess."""
 
 
 Step: TypeAlias = Challenge | Accepted | Refused

@@ -16,6 +16,14 @@ _NO_PASSWORD = "\0"
 """A password that no token can carry: compared with where the name is unknown."""
 
 
+def claimed_name(token: bytes) -> str:
+    """The name that a token claims, whether its password is right or not; empty where there is none."""
+    if len(token) > _LONGEST_TOKEN_BYTES:
+        return ""
+    parts = token.split(b"\0")
+    return parts[1].decode(errors="replace") if len(parts) == 3 else ""
+
+
 class Plain:
     """Accepts the names and passwords in `passwords`."""
 

@@ -19,6 +19,7 @@ from collections.abc import Coroutine, Mapping
 from enum import Enum, auto
 from typing import Any
 
+from qanat.security import plain, scram
 from qanat.security.authentication import Accepted, Authenticator, Dialogue, Outcome, Principal, Refused, Step
 
 
@@ -45,6 +46,7 @@ class SaslExchange:
         "_mechanism",
         "_mechanisms",
         "_renews",
+        "claimed_name",
         "principal",
         "reason",
         "stage",
@@ -62,6 +64,8 @@ class SaslExchange:
         self.principal: Principal | None = None
         self.reason = ""
         """Why the client was refused, for the log."""
+        self.claimed_name = ""
+        """The name that the client logs in with, where its mechanism sends one first; it proves nothing."""
 
     @property
     def mechanisms(self) -> list[str]:
@@ -101,6 +105,20 @@ class SaslExchange:
         self.stage = Stage.BARE if tokens_are_bare else Stage.IN_REQUESTS
         return True
 
+    def note_claim(self, token: bytes) -> None:
+        """Note the name that the next token claims; the first one that does counts."""
+        if not self.claimed_name:
+            if self._mechanism == plain.MECHANISM:
+                self.claimed_name = plain.claimed_name(token)
+            elif self._mechanism in scram.HASHES:
+                self.claimed_name = scram.claimed_name(token)
+
+    def refuse(self, refused: Refused) -> Refused:
+        """End the exchange without a look at the client's token."""
+        self.stage = Stage.REFUSED
+        self.reason = refused.reason
+        return refused
+
     def step(self, token: bytes) -> Outcome:
         """Process the client's next token; the next one comes after a coroutine has ended."""
         assert self._dialogue is not None, "a mechanism was chosen"
@@ -118,6 +136,5 @@ class SaslExchange:
             self.principal = step.principal
             self._expires_at_s = step.expires_at_s
         elif isinstance(step, Refused):
-            self.stage = Stage.REFUSED
-            self.reason = step.reason
+            self.refuse(step)
         return step

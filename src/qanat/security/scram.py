@@ -40,6 +40,14 @@ _FINAL = re.compile(r"(?P<unproven>c=(?P<binding>[^,]+),r=(?P<nonce>[^,]+)(?:,.*
 _NONCE = re.compile(r"[\x21-\x2b\x2d-\x7e]+")
 
 
+def claimed_name(token: bytes) -> str:
+    """The name that a client's first message claims; empty where there is none."""
+    if len(token) > _LONGEST_TOKEN_BYTES:
+        return ""
+    match = _FIRST.fullmatch(token.decode(errors="replace"))
+    return "" if match is None else decoded_name(match["name"]) or ""
+
+
 class ScramVerifier(Struct, frozen=True):
     """What a broker knows of a password."""
 

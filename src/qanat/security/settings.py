@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from qanat.model.settings import NotNegative, Positive, Settings
+from qanat.security.login_limits import LoginBudgets
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
@@ -56,10 +57,26 @@ class SecuritySettings(Settings, frozen=True):
     sasl_oauthbearer_jwks_endpoint_stale_max_ms: Positive = 24 * 60 * 60 * 1000
     """How long keys are used after their fetch, while the identity provider does not answer. Then every token is
     refused."""
+    login_failures_per_user: NotNegative = 5
+    """Failed logins of one user name from one address before the next ones have to wait: 1 s, 2 s, 4 s and so on. 0
+    sets no limit."""
+    login_failures_per_address: NotNegative = 5
+    """Failed logins from one address that are evaluated in a second, over all user names. 0 sets no limit."""
+    login_wait_max_ms: Positive = 60_000
+    """Longest wait after failed logins of one user name from one address."""
+    login_timeout_ms: Positive = 10_000
+    """How long a client of a SASL listener may take to authenticate; then its connection is closed."""
+    max_unauthenticated_connections: Positive = 1_000
+    """Connections to SASL listeners that have not authenticated yet; one more closes the oldest of them."""
+    sasl_server_max_receive_size: Positive = 65_536
+    """Largest request of a client that has not authenticated yet, in bytes."""
     authorizer_class_name: str = ""
     """Authorizer that decides what a principal may do: `StandardAuthorizer` decides by ACLs, and Kafka's
     `org.apache.kafka.metadata.authorizer.StandardAuthorizer` stands for it; others are installed. Empty allows
     everything."""
+    authorizer_dry_run: bool = False
+    """Whether the built-in authorizer records what no rule allows, and lets it through: `qanat acl suggest` makes rules
+    of it."""
     allow_everyone_if_no_acl_found: bool = False
     """Whether a resource that no ACL names is open to every principal."""
     super_users: str = ""
@@ -72,6 +89,12 @@ class SecuritySettings(Settings, frozen=True):
     @property
     def oauth_audiences(self) -> tuple[str, ...]:
         return tuple(one.strip() for one in self.sasl_oauthbearer_expected_audience.split(",") if one.strip())
+
+    @property
+    def login_budgets(self) -> LoginBudgets:
+        return LoginBudgets(
+            self.login_failures_per_user, self.login_failures_per_address, self.login_wait_max_ms / 1000
+        )
 
     @property
     def super_principals(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@
 - `metrics`  `GET /metrics` on an address of its own
 - `tls`      TLS of all of them: contexts, handshakes, certificates that change
 - `listener_security`  authentication and authorization of a listener, for all of them
+- `login_guard`        limits failed logins, for all of them
 
 Rule 1: servers translate. What a request means stands in `qanat.api`, once for all servers.
 Rule 2: a server does not import another; metrics alone reads the Kafka listener's counters.

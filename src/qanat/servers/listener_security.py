@@ -11,7 +11,7 @@ Rule: the inter-broker listener grants nothing by itself. With security, a calle
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qanat.api.api_table import ServedApi
 from qanat.api.authorization import AccessCheck, handle_authorized
@@ -25,6 +25,9 @@ from qanat.security.authentication import Authenticator
 from qanat.security.authorization import Authorizer, Operation
 from qanat.security.sasl_exchange import SaslExchange
 
+if TYPE_CHECKING:
+    from qanat.servers.login_guard import LoginGuard
+
 
 class ListenerSecurity:
     """The security of one listener; `mechanisms` is None where clients do not authenticate by SASL."""
@@ -35,12 +38,14 @@ class ListenerSecurity:
         authorizer: Authorizer | None = None,
         super_users: tuple[str, ...] = (),
         brokers: tuple[str, ...] | None = None,
+        login_guard: LoginGuard | None = None,
         max_reauth_ms: int = 0,
     ) -> None:
         """`brokers` are the principals of brokers; None where every caller of the inter-broker listener is one.
 
         `max_reauth_ms` is the longest session of an authenticated client; 0 sets no limit.
         """
+        self.login_guard = login_guard
         self.mechanisms = mechanisms
         self._max_reauth_ms = max_reauth_ms
         self.authorizer = authorizer

@@ -146,6 +146,22 @@ def test_a_client_that_stops_in_a_request_is_closed(strict: ServedNode, piece: b
     assert time.monotonic() - began < 25
 
 
+def test_a_client_that_sends_its_headers_byte_by_byte_is_closed(strict: ServedNode) -> None:
+    received = b""
+    with socket.create_connection(("127.0.0.1", strict.port)) as slow:
+        slow.settimeout(0.1)
+        slow.sendall(b"GET /health HTTP/1.1\r\nX-Slow: ")
+        deadline = time.monotonic() + 25
+        while not received and time.monotonic() < deadline:
+            slow.sendall(b"x")
+            try:
+                received = slow.recv(1000)
+            except TimeoutError:
+                continue
+
+    assert received.startswith(b"HTTP/1.1 408 ")
+
+
 def test_more_connections_than_allowed_are_refused_with_retry_after(strict: ServedNode) -> None:
     open_ones = [socket.create_connection(("127.0.0.1", strict.port)) for _ in range(20)]
     try:

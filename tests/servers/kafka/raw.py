@@ -20,9 +20,10 @@ LOADED_WITHIN_S = 120.0
 class RawClient:
     """One connection; `ask` waits for the answer."""
 
-    def __init__(self, address: str, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, address: str, tls: ssl.SSLContext | None = None, source: str = "") -> None:
+        """`source` is the client's own address, where the test has several."""
         host, _, port = address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), TIMEOUT_S)
+        self._socket = socket.create_connection((host, int(port)), TIMEOUT_S, (source, 0) if source else None)
         if tls is not None:
             self._socket = tls.wrap_socket(self._socket, server_hostname=host)
         self._correlation_id = 0

@@ -52,6 +52,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]
         "sasl.plain.credentials.file": str(credentials),
         "authorizer.class.name": "StandardAuthorizer",
         "super.users": "User:admin;User:alice",
+        "login.failures.per.user": 0,  # Wrong passwords of one name are most of these tests.
     }
     with EmbeddedBroker(settings=settings) as broker:
         yield broker

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from qanat.api.configs.authorization import authorize_resources
 from qanat.api.configs.config_resources import NO_GROUP, ResourceType, judge_broker, judge_topic, wrong_type
+from qanat.api.configs.dry_run_denials import NAME as DENIALS
+from qanat.api.configs.dry_run_denials import denials_entry
 from qanat.api.request_context import RequestContext
 from qanat.broker.settings.effective_settings import (
     SettingEntry,
@@ -55,6 +57,9 @@ def _describe(
     if isinstance(found, Rejection):
         return DescribeConfigsResult(found.code, found.message, resource.resource_type, resource.resource_name)
     asked = dict.fromkeys(resource.configuration_keys or ())
+    is_broker = resource.resource_type == ResourceType.BROKER and resource.resource_name
+    if is_broker and DENIALS in asked and (entry := denials_entry(context.broker)) is not None:
+        found.append(entry)
     configs = [_config(entry, request) for entry in found if not asked or entry.name in asked]
     return DescribeConfigsResult(0, "", resource.resource_type, resource.resource_name, configs)
 

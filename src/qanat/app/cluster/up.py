@@ -35,6 +35,7 @@ def up(
     etcd_port: Annotated[
         int, Parameter(help="Port of the etcd that is started; it takes the next one as well.")
     ] = 2379,
+    secure: Annotated[bool, Parameter(negative="")] = False,
     settings: Annotated[list[str] | None, Parameter(name="-X", negative="", allow_leading_hyphen=True)] = None,
     restart_after: float = 5.0,
     restart: bool = True,
@@ -50,6 +51,7 @@ def up(
         qanat cluster up
         qanat cluster up --brokers 5 --data-dir /var/lib/qanat -X num.partitions=6
         qanat cluster up --store etcd --detach
+        qanat cluster up --secure
 
     With -X listener.security.protocol=SASL_PLAINTEXT clients need a password; without sasl.plain.credentials.file, one
     for the user admin is drawn into the file credentials of the data directory.
@@ -66,6 +68,8 @@ def up(
         Directory of all data.
     port:
         Port of the first broker.
+    secure:
+        With TLS, SCRAM and ACLs: makes an authority, certificates and an administrator in the data directory.
     settings:
         Any setting, for every broker, as often as needed: -X name=value.
     restart_after:
@@ -80,6 +84,11 @@ def up(
     if not 1 <= brokers <= BROKERS_MAX:
         raise WrongArgumentError(f"--brokers {brokers}: write a number from 1 to {BROKERS_MAX}")
     broker_settings = [f"{name}={value}" for name, value in assignments(settings or []).items()]
+    if not secure and not broker_settings and (Path(data_dir) / "security").exists():
+        raise WrongArgumentError(
+            f"{data_dir} is the data of a secure cluster, and without --secure every client would be let in: "
+            f"add --secure, or remove {data_dir}/security"
+        )
     if detach:
         flags: dict[str, object] = {"brokers": brokers, "store": store, "data-dir": data_dir, "port": port}
         flags |= {"http-port": http_port, "etcd-port": etcd_port}
@@ -87,6 +96,7 @@ def up(
         words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
         words += [
             "--restart" if restart else "--no-restart",
+            *(["--secure"] if secure else []),
             *(word for one in broker_settings for word in ("-X", one)),
         ]
         return _detached(data_dir, words)
@@ -95,6 +105,8 @@ def up(
     shown_http_port = None if http_port < 0 else http_port
     with locked(data_dir):
         if store == "sqlite":
+            if secure:
+                broker_settings = _secured(data_dir, brokers, port, broker_settings)
             return serve_plan(plan_cluster(data_dir, brokers, port, shown_http_port, broker_settings), restart_after_s)
         with _own_etcd(data_dir, etcd_port) as member:
             broker_settings = [
@@ -102,8 +114,25 @@ def up(
                 f"metadata.etcd.endpoints={member.plan.client_url}",
                 *broker_settings,
             ]
+            if secure:
+                broker_settings = _secured(data_dir, brokers, port, broker_settings)
             plan = plan_cluster(data_dir, brokers, port, shown_http_port, broker_settings)
             return serve_plan(plan, restart_after_s, member)
+
+
+def _secured(data_dir: str, brokers: int, port: int, settings: Sequence[str]) -> list[str]:
+    """The settings with those of a protected cluster below them; its files and its administrator are made."""
+    from qanat.app.secure import secure_setup
+    from qanat.app.secure.init import next_steps
+
+    files = secure_setup.SecureFiles.of(data_dir)
+    bootstrap = ",".join(f"127.0.0.1:{port + number}" for number in range(brokers))
+    secure_setup.write_files(files, (), bootstrap)
+    given = dict(one.split("=", 1) for one in settings)
+    stored = {name: value for name, value in given.items() if name.startswith("metadata.")}
+    secure_setup.add_administrator(files, {"data.dir": data_dir, **stored})
+    print(next_steps(files), end="\n\n", flush=True)
+    return [f"{name}={value}" for name, value in {**secure_setup.broker_settings(files), **given}.items()]
 
 
 @contextlib.contextmanager

@@ -58,12 +58,14 @@ def alter_sentence(row: Row) -> str:
     return f"{row['name']} {row['done']} {what}"
 
 
-async def describe_configs(cluster: Cluster, kind: int, name: str) -> list[DescribeConfigsResourceResult]:
-    """All settings of a resource, by name."""
+async def describe_configs(
+    cluster: Cluster, kind: int, name: str, wanted: list[str] | None = None
+) -> list[DescribeConfigsResourceResult]:
+    """All settings of a resource by name, or the `wanted` ones."""
     deadline = cluster.deadline()
     if kind == TOPIC:
         await cluster.topic(name, deadline, may_lack_leaders=True)  # An unknown topic gets its own error.
-    resource = DescribeConfigsResource(kind, name, None)
+    resource = DescribeConfigsResource(kind, name, wanted)
     request = DescribeConfigsRequest([resource], include_synonyms=True, include_documentation=True)
     link = await _link(cluster, kind, name, deadline)
     response: DescribeConfigsResponse = await link.call(ApiKey.DESCRIBE_CONFIGS, request, deadline)

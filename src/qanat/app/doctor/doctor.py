@@ -1,4 +1,4 @@
-"""`qanat doctor`: is this machine fit to run a broker, and what to do if it is not.
+"""`qanat doctor`: is this machine fit to run a broker, is the broker protected, and what to do if not.
 
 `warn` means that Qanat runs, but slower or with a part missing; `fail` means that no broker should run like this, and
 the command exits with 1.
@@ -6,6 +6,7 @@ the command exits with 1.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from qanat.app.client.arguments import WrongArgumentError
+from qanat.app.doctor import security_checks
 from qanat.app.doctor.finding import Finding
 from qanat.app.doctor.machine_checks import (
     check_checksum,
@@ -27,8 +29,15 @@ from qanat.app.doctor.machine_checks import (
     check_uvloop,
 )
 from qanat.app.doctor.store_checks import check_etcd, check_sqlite
+from qanat.app.doctor.stored_security import read_stored
+from qanat.app.secure.secure_setup import SecureFiles
+from qanat.app.secure.secure_setup import broker_settings as secure_settings
+from qanat.app.settings.listener_plan import plan_listeners
+from qanat.app.settings.loading import flag, load
+from qanat.app.settings.node_settings import NodeSettings
 from qanat.app.terminal.listing import Output, print_rows
 from qanat.app.terminal.progress import status_line
+from qanat.model.errors import QanatError
 
 _COLUMNS = ("check", "status", "seen", "advice")
 
@@ -36,11 +45,13 @@ _COLUMNS = ("check", "status", "seen", "advice")
 def doctor(
     *,
     data_dir: Annotated[str, Parameter(metavar="PATH")] = "data",
+    config: Annotated[Path | None, Parameter(name=["--config", "-c"])] = None,
     output: Output = "table",
 ) -> int:
-    """Check this machine: Python, native parts, limits, disk; say what to do about each.
+    """Check this machine and the broker's security: say what to do about each finding.
 
         qanat doctor --data-dir /var/lib/qanat
+        qanat doctor --config /etc/qanat/broker.yaml
         qanat doctor -o json
 
     Exits with 1 where no broker should run like this.
@@ -49,6 +60,8 @@ def doctor(
     ----------
     data_dir:
         Data directory of the broker; need not exist yet.
+    config:
+        Settings file of the broker; those of `qanat secure init` are found by themselves.
     output:
         `table` for people, the others for programs.
     """
@@ -56,6 +69,8 @@ def doctor(
         raise WrongArgumentError("--data-dir needs a path")
     with status_line("checking this machine: ") as report_progress:
         findings = examine(Path(data_dir), report_progress)
+        report_progress("security")
+        findings += examine_security(data_dir, config)
     if output == "table":
         _print_table(findings)
     else:
@@ -84,6 +99,39 @@ def examine(data_dir: Path, report_progress: Callable[[str], None] = lambda text
         report_progress(name)
         findings.append(check())
     return findings
+
+
+def examine_security(data_dir: str, config: Path | None = None) -> list[Finding]:
+    """The checks of a broker's security, by its settings and its metadata store."""
+    try:
+        settings = broker_settings_of(data_dir, config)
+        plan = plan_listeners(settings)
+        stored = read_stored(settings)
+    except (QanatError, WrongArgumentError) as fault:
+        return [Finding("settings", "fail", str(fault), "Repair the setting; then qanat doctor again.")]
+    folder = Path(settings.data_dir)
+    return [
+        security_checks.check_listeners(plan),
+        security_checks.check_authentication(plan),
+        security_checks.check_authorizer(plan, settings.security),
+        security_checks.check_super_users(settings.security),
+        security_checks.check_login_limits(plan, settings.security),
+        security_checks.check_files(plan, folder, has_users=bool(stored.iterations)),
+        security_checks.check_certificates(plan, folder),
+        *security_checks.check_stored(stored),
+    ]
+
+
+def broker_settings_of(data_dir: str, config: Path | None) -> NodeSettings:
+    """The settings of a broker: of its file, else of the files that `qanat secure init` or `--secure` have made."""
+    if config is not None:
+        return load([], config, os.environ).settings
+    files = SecureFiles.of(data_dir)
+    made = files.folder / "broker.yaml"
+    if made.exists():
+        return load([], made, os.environ).settings
+    values = {"data.dir": data_dir, **(secure_settings(files) if files.client.exists() else {})}
+    return load([flag(name, value, f"-X {name}") for name, value in values.items()], None, os.environ).settings
 
 
 def nearest_folder(path: Path) -> Path:

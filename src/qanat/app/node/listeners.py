@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from qanat.security.authentication import Authenticator
     from qanat.security.authorization import Authorizer
     from qanat.servers.listener_security import ListenerSecurity
+    from qanat.servers.login_guard import LoginGuard
     from qanat.servers.tls.listener_tls import ListenerTls
 
 
@@ -37,6 +38,8 @@ class NodeListeners:
         self._broker = broker
         self._authorizer = _authorizer(settings, broker)
         self._securities: list[ListenerSecurity] = []
+        self._login_guard: LoginGuard | None = None
+        """One for all listeners of clients: a guess counts wherever it is made."""
         self.identity = _identity(plan.inter_broker, self.files)
         self._warn_of_unknown_brokers()
 
@@ -83,6 +86,7 @@ class NodeListeners:
             self._authorizer,
             self._settings.super_principals,
             brokers,
+            self._guard(planned) if planned.has_sasl else None,
             planned.security.connections_max_reauth_ms,
         )
         self._securities.append(security)
@@ -95,6 +99,16 @@ class NodeListeners:
             from qanat.app.node.security import prepare
 
             await prepare(self._securities, self._broker)
+
+    def _guard(self, planned: PlannedListener) -> LoginGuard:
+        """The limits of failed logins; brokers have their own, which clients of the same address cannot use up."""
+        from qanat.servers.login_guard import LoginGuard
+
+        if planned.is_inter_broker:
+            return LoginGuard(self._settings.login_budgets, self._broker.counters)
+        if self._login_guard is None:
+            self._login_guard = LoginGuard(self._settings.login_budgets, self._broker.counters)
+        return self._login_guard
 
     def _mechanisms(self, planned: PlannedListener) -> Mapping[str, Authenticator]:
         from qanat.app.node.security import authenticators_of

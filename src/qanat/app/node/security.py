@@ -15,10 +15,12 @@ from qanat.broker.security.user_credentials import create_scram_secret, scram_me
 from qanat.model.errors import InvalidSettingError
 from qanat.security.authentication import Authenticator
 from qanat.security.authorization import Authorizer
+from qanat.security.dry_run import DryRun
 from qanat.security.oauthbearer import MECHANISM as OAUTHBEARER
 from qanat.security.scram import HASHES
 from qanat.security.settings import SecuritySettings
 from qanat.servers.listener_security import ListenerSecurity
+from qanat.telemetry.events import log_event
 
 if TYPE_CHECKING:
     from qanat.app.node.oauth import IdentityProviders
@@ -51,10 +53,15 @@ def authenticator_of(
 def authorizer_of(settings: SecuritySettings, broker: Broker) -> Authorizer:
     """The authorizer that the settings name; one of the built-in kind serves all listeners of a broker."""
     if settings.authorizer_class_name not in STANDARD_AUTHORIZERS:
+        if settings.authorizer_dry_run:
+            raise InvalidSettingError("authorizer.dry.run needs authorizer.class.name=StandardAuthorizer")
         return authorizer(settings, STANDARD_AUTHORIZERS[:1])
     if broker.acl_authorizer is None:
         is_open = settings.allow_everyone_if_no_acl_found
         broker.acl_authorizer = AclAuthorizer(broker.metadata.image, is_open=is_open)
+        if settings.authorizer_dry_run:
+            broker.acl_authorizer.dry_run = DryRun()
+            log_event("the authorizer is in a dry run: what no rule allows is let through", level="warning")
     return broker.acl_authorizer
 
 

@@ -18,6 +18,7 @@ from qanat.cluster.values import AclEntry
 from qanat.security.acls import Acl, AclIndex, Decision
 from qanat.security.authentication import Principal
 from qanat.security.authorization import Operation, Resource, ResourceKind
+from qanat.security.dry_run import DryRun, RecordedDenial, is_enforced
 from qanat.telemetry.events import log_event
 
 
@@ -43,6 +44,8 @@ class AclAuthorizer:
         self._known: dict[str, tuple[AclEntry, Acl | None]] = {}
         self._version = -1
         self._unreadable: dict[str, str] = {}
+        self.dry_run: DryRun | None = None
+        """Records what no rule allows, where the authorizer only tries out its rules."""
 
     @property
     def revision(self) -> int:
@@ -58,6 +61,19 @@ class AclAuthorizer:
         if self._unreadable:
             return Decision(is_allowed=False)
         return self._index.decide(principal, host, operation, resource)
+
+    def lets_through(
+        self, principal: Principal, host: str, operation: Operation, resource: Resource, *, is_recorded: bool = True
+    ) -> bool:
+        """Whether a dry run lets through what is not allowed: where no rule denies it, and nothing is at stake that
+        outlasts the dry run."""
+        if self.dry_run is None or is_enforced(operation, resource.kind):
+            return False
+        if self.decide(str(principal), host, operation, resource).acl is not None or self._unreadable:
+            return False
+        if is_recorded:
+            self.dry_run.record(RecordedDenial(str(principal), operation, resource.kind, resource.name))
+        return True
 
     def allows_any(self, principal: Principal, host: str, operation: Operation, kind: ResourceKind) -> bool:
         self.refresh()

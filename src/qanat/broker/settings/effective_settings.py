@@ -23,6 +23,7 @@ from qanat.model.settings import Settings
 _SHOWN_SECURITY = (
     "allow.everyone.if.no.acl.found",
     "authorizer.class.name",
+    "authorizer.dry.run",
     "sasl.enabled.mechanisms",
     "super.users",
 )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from qanat.model.errors import QanatError
+from qanat.servers.http.api_keys import authorization_of
 from qanat.servers.http.caller import HttpCaller, caller_of
 from qanat.servers.http.denials import with_denial
 from qanat.servers.http.exchange import (
@@ -67,7 +68,7 @@ class Application:
             name = operation.name
             caller = caller_of(scope, self._context.gateway.security)
             if self._context.authentication.is_required and not operation.is_public:
-                caller.authenticated(await self._context.authentication.authenticate(_authorization(scope)))
+                caller.authenticated(await self._context.authentication.authenticate(authorization_of(scope), caller))
             exchange = Exchange(self._context, caller, scope, receive, send)
             if exchange.header(b"origin") is not None:
                 refuse_other_origin(exchange)
@@ -132,13 +133,6 @@ def media_type_of(exchange: Exchange) -> bytes:
     """The media type of a body, without parameters."""
     given = exchange.header(b"content-type")
     return JSON if given == JSON else (given or b"").partition(b";")[0].strip().lower()
-
-
-def _authorization(scope: Scope) -> bytes | None:
-    for name, value in scope["headers"]:
-        if name == b"authorization":
-            return bytes(value)
-    return None
 
 
 def _problem_reply(problem: Problem, scope: Scope) -> Reply:

@@ -36,7 +36,10 @@ class HttpContext:
     ) -> None:
         self.broker = broker
         self.settings = settings
-        self.authentication = HttpAuthentication(None if security is None else security.mechanisms)
+        guard = None if security is None else security.login_guard
+        self.authentication = HttpAuthentication(
+            None if security is None else security.mechanisms, guard, broker.metadata.image
+        )
         self.gateway = KafkaGateway(broker, intercepted, security, settings.http_request_timeout_ms / 1000)
         self.topics = TopicLookup(self.gateway)
         self.router = RecordRouter(self.gateway)

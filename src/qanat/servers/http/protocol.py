@@ -46,6 +46,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._heard_at = self.loop.time()
         self._is_receiving = True
         """Whether the server waits for the client: for its first request, or for the rest of one."""
+        self._head_since: float | None = self._heard_at
+        """Since when the headers of a request, or the first request, are awaited; None where none are."""
 
     # Called by the transport
 
@@ -72,6 +74,8 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._head_bytes = 0
         self._is_receiving = True
+        if self._head_since is None:
+            self._head_since = self.loop.time()
         # Streams check for room, and close connections whose clients do not read.
         self.scope["flow"] = self.flow  # type: ignore[typeddict-unknown-key]
         self.scope["transport"] = self.transport  # type: ignore[typeddict-unknown-key]
@@ -89,6 +93,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
+        self._head_since = None
         # A complete answer is one write (`write_whole`).
         self.scope["cycle"] = self.cycle  # type: ignore[typeddict-unknown-key]
 
@@ -112,11 +117,13 @@ class HttpProtocol(HttpToolsProtocol):
         self._refuse(refusal or Problem(400, "this is not HTTP/1.1: the request cannot be read"))
 
     def check_timeout(self, now: float) -> None:
-        """Close a client that is silent in the middle of a request, or never started one."""
+        """Close a client that is silent in the middle of a request, or never ends the headers of one: it could
+        send them byte by byte for ever."""
         if not self._is_receiving or self.flow is None or self.flow.read_paused:
             return
         limit_ms = self._settings.http_read_timeout_ms
-        if now - self._heard_at > limit_ms / 1000 and not self.transport.is_closing():
+        since = self._heard_at if self._head_since is None else self._head_since
+        if now - since > limit_ms / 1000 and not self.transport.is_closing():
             self._refuse(Problem(408, f"no more of the request came for {limit_ms} ms (http.read.timeout.ms)"))
 
     def _refuse(self, problem: Problem) -> None:

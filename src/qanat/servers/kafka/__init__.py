@@ -6,6 +6,7 @@
 - `dispatch`           from a frame to its handler and back to an answer; unknown APIs and versions
 - `codec_worker`       decoding and encoding of long messages, in a worker
 - `unauthenticated`    frames of a client before it is authenticated; `sasl_handshake`, `sasl_authenticate` its APIs
+- `unauthenticated_clients`  how many of them, for how long, with how many bytes
 - `fast_dispatch`      the fast paths first, then the ordinary path (compiled)
 - `produce_fast_path`, `fetch_fast_path`  the fast paths of the two most common requests
 - `request_accounting`  counts and times every request, on every path, and logs slow ones

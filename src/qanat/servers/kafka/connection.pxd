@@ -15,7 +15,7 @@ cdef class KafkaConnection:
     cdef public bint _can_write
     # What handlers and listeners read and set.
     cdef public double session_end_s
-    cdef public object conversation, session, renewal, on_renewed, on_expired, principal, security, permissions, last_denial, refused_batches
+    cdef public object conversation, login_guard, session, renewal, on_renewed, on_expired, principal, security, permissions, last_denial, refused_batches
     cdef public object listener_name, listener_protocol, on_refused, on_authenticated, peer, host, client_id
     cdef public bint is_reading, is_closed_by_broker, is_over_inter_broker, is_inter_broker, is_refused
     cpdef get_buffer(self, sizehint)

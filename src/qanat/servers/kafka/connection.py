@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from qanat.api.caller import Denial
     from qanat.api.permissions import Permissions
     from qanat.servers.listener_security import ListenerSecurity
+    from qanat.servers.login_guard import LoginGuard
 
 Answer = list[Chunk] | None
 """None is no answer at all: Produce with acks=0."""
@@ -128,6 +129,8 @@ class KafkaConnection:
         """When the client has to have authenticated again, by `perf_counter`."""
         self.renewal: SaslExchange | None = None
         """The authentication that is to replace it, from SaslHandshake on; requests are served meanwhile."""
+        self.login_guard: LoginGuard | None = None
+        """What limits failed logins; None where the client need not authenticate."""
         self.principal = ANONYMOUS
         self.security: ListenerSecurity | None = None
         """What decides about its requests: its endpoint's security, where that has an authorizer."""
@@ -292,6 +295,10 @@ class KafkaConnection:
     def missing_bytes(self) -> int:
         """Memory that the rest of that frame will take."""
         return self._frames.missing_bytes
+
+    def limit_frames(self, max_bytes: int) -> None:
+        """Accept frames of at most this size from now on."""
+        self._frames.limit(max_bytes)
 
     def add_cancellable(self, work: Cancellable) -> None:
         """Cancel this work when the client disconnects, unless it is removed before."""

@@ -20,9 +20,11 @@ from qanat.servers.kafka.connection import KafkaConnection, KafkaProtocol, lazy_
 from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.dispatch import Dispatcher
 from qanat.servers.kafka.endpoint import KafkaEndpoint
+from qanat.servers.kafka.unauthenticated_clients import UnauthenticatedClients
 from qanat.telemetry.events import RateLimitedEvent
 
 if TYPE_CHECKING:
+    from qanat.servers.listener_security import ListenerSecurity
     from qanat.servers.tls.handshake import TlsHandshakes
 
 OnFault = Callable[[KafkaConnection, BaseException], None]
@@ -53,6 +55,7 @@ class KafkaListener:
             lazy_buffer,
         )
         self._connections: OrderedSet[KafkaConnection] = OrderedSet()
+        self._unauthenticated = UnauthenticatedClients(broker.current_settings.security, broker.counters)
         self._handshakes: list[TlsHandshakes] = []
         self._servers: list[asyncio.Server] = []
         self.ports: dict[str, int] = {}
@@ -66,6 +69,11 @@ class KafkaListener:
     @property
     def connection_count(self) -> int:
         return len(self._connections)
+
+    @property
+    def unauthenticated_count(self) -> int:
+        """Connections that have not authenticated yet."""
+        return len(self._unauthenticated)
 
     @property
     def inflight_bytes(self) -> int:
@@ -127,14 +135,22 @@ class KafkaListener:
         if endpoint.security is not None:
             connection.conversation = endpoint.security.begin_authentication()
             connection.on_refused = self._refuse
-            connection.on_authenticated = endpoint.security.note_principal
+            connection.on_authenticated = partial(self._authenticated, endpoint.security)
             connection.on_renewed, connection.on_expired = self._renew, self._expire
             endpoint.security.note_principal(connection)
+            connection.login_guard = endpoint.security.login_guard
         if len(self._connections) > self._broker.settings.max_connections:
             self.counters.refused += 1
             self._log_refused(limit=self._broker.settings.max_connections, setting="max.connections")
             connection.is_refused = True
+        elif connection.conversation is not None:
+            self._unauthenticated.add(connection)
         return connection
+
+    def _authenticated(self, security: ListenerSecurity, connection: KafkaConnection) -> None:
+        self._unauthenticated.discard(connection)
+        connection.limit_frames(self._limits.max_request_bytes)
+        security.note_principal(connection)
 
     def _refuse(self, connection: KafkaConnection, reason: str) -> None:
         self.counters.not_authenticated += 1
@@ -153,6 +169,7 @@ class KafkaListener:
 
     def _forget(self, connection: KafkaConnection) -> None:
         self._connections.discard(connection)
+        self._unauthenticated.discard(connection)
 
     async def close(self) -> None:
         """Stop accepting, then close the open connections."""
@@ -160,6 +177,7 @@ class KafkaListener:
             server.close()
         for handshakes in self._handshakes:
             await handshakes.close()
+        self._unauthenticated.close()
         for connection in list(self._connections):
             connection.close()
         for server in self._servers:

@@ -40,14 +40,14 @@ def handle(request: SaslAuthenticateRequest, context: RequestContext) -> object:
     outcome = unauthenticated.step(bytes(request.auth_bytes), conversation, connection)
     if isinstance(outcome, Coroutine):
         return _later(outcome, conversation, connection)
-    return _refuse(connection) if isinstance(outcome, Refused) else _answer(outcome, conversation)
+    return _refuse(connection, outcome) if isinstance(outcome, Refused) else _answer(outcome, conversation)
 
 
 async def _later(
     outcome: Coroutine[Any, Any, Step], conversation: SaslExchange, connection: KafkaConnection
 ) -> SaslAuthenticateResponse:
     step = await outcome
-    return await _refuse(connection) if isinstance(step, Refused) else _answer(step, conversation)
+    return await _refuse(connection, step) if isinstance(step, Refused) else _answer(step, conversation)
 
 
 def _answer(step: Challenge | Accepted, conversation: SaslExchange) -> SaslAuthenticateResponse:
@@ -55,7 +55,7 @@ def _answer(step: Challenge | Accepted, conversation: SaslExchange) -> SaslAuthe
     return SaslAuthenticateResponse(error_message=None, auth_bytes=step.token, session_lifetime_ms=lifetime_ms)
 
 
-async def _refuse(connection: KafkaConnection) -> SaslAuthenticateResponse:
+async def _refuse(connection: KafkaConnection, refused: Refused) -> SaslAuthenticateResponse:
     await asyncio.sleep(unauthenticated.REFUSAL_DELAY_S)
     unauthenticated.close_when_answered(connection)
-    return SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, unauthenticated.FAILED)
+    return SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, refused.message or unauthenticated.FAILED)

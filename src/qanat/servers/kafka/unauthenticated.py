@@ -56,6 +56,12 @@ def admit_expired(frame: memoryview, connection: KafkaConnection) -> bool:
 
 def step(token: bytes, conversation: SaslExchange, connection: KafkaConnection) -> Outcome:
     """Take a token, and keep its outcome in the connection."""
+    guard = connection.login_guard
+    if guard is not None:
+        conversation.note_claim(token)
+        if (limited := guard.refusal(connection, conversation.claimed_name)) is not None:
+            connection.renewal = None
+            return conversation.refuse(limited)
     outcome = conversation.step(token)
     if isinstance(outcome, Coroutine):
         return _step_later(outcome, conversation, connection)
@@ -69,6 +75,8 @@ async def _step_later(
 
 
 def _note(outcome: Step, conversation: SaslExchange, connection: KafkaConnection) -> Step:
+    if connection.login_guard is not None:
+        connection.login_guard.note(connection, conversation.claimed_name, outcome)
     if isinstance(outcome, Accepted):
         _begin_session(conversation, connection)
         return outcome

@@ -136,6 +136,11 @@ def _late_transactions(observed: Observed) -> float:
     return sum(log.producers.open_transactions(since_ms) > 0 for log in observed.logs)
 
 
+def _dry_run_denials(observed: Observed) -> float | None:
+    authorizer = observed.broker.acl_authorizer
+    return None if authorizer is None or authorizer.dry_run is None else authorizer.dry_run.total
+
+
 def _members(observed: Observed) -> float:
     return sum(len(group.members) for group in _every_group(observed))
 
@@ -213,6 +218,31 @@ FAMILIES: tuple[_Family, ...] = (
         "counter",
         "Connections closed because their client did not authenticate again in time.",
         lambda o: o.kafka.counters.expired,
+    ),
+    _one(
+        "qanat_logins_refused_total",
+        "counter",
+        "Logins refused without a look at their secret, after too many failures from their address (Kafka and HTTP).",
+        lambda o: o.broker.counters.logins_refused,
+    ),
+    _one(
+        "qanat_authorizer_dry_run_denials_total",
+        "counter",
+        "Requests for a resource that no rule allows, let through by the authorizer's dry run.",
+        _dry_run_denials,
+    ),
+    _one(
+        "qanat_unauthenticated_connections",
+        "gauge",
+        "Connections of Kafka clients that have not authenticated yet.",
+        lambda o: o.kafka.unauthenticated_count,
+    ),
+    _one(
+        "qanat_unauthenticated_connections_closed_total",
+        "counter",
+        "Connections closed before they authenticated: slower than `login.timeout.ms`, or beyond "
+        "`max.unauthenticated.connections`.",
+        lambda o: o.broker.counters.unauthenticated_closed,
     ),
     _by_listener(
         "qanat_certificate_expiry_timestamp_seconds",

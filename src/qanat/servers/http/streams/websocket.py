@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from qanat.model.errors import QanatError
+from qanat.servers.http.api_keys import authorization_of
 from qanat.servers.http.caller import caller_of
 from qanat.servers.http.denials import with_denial
 from qanat.servers.http.exchange import Exchange, Receive, Scope, Send, refuse_other_origin
@@ -80,7 +81,7 @@ async def serve_websocket(context: HttpContext, scope: Scope, receive: Receive, 
         if exchange.header(b"origin") is not None:
             refuse_other_origin(exchange)
         if context.authentication.is_required:
-            caller.authenticated(await context.authentication.authenticate(exchange.header(b"authorization")))
+            caller.authenticated(await context.authentication.authenticate(authorization_of(scope), caller))
         query: StreamQuery = read_query(operation, scope["query_string"])
         writer = await open_stream(exchange, query, _text)
         with context.streams.admit(caller.host):
