@@ -58,7 +58,7 @@ def fetch(
     try:
         return _answer(parts, headers or {}, form, deadline)
     except (OSError, http.client.HTTPException, ValueError) as fault:
-        if deadline.has_passed:
+        if deadline.has_passed or isinstance(fault, TimeoutError):
             raise FetchFailedError(f"no whole answer within {timeout_s:g} s") from None
         raise FetchFailedError(_reason(fault)) from None
     finally:

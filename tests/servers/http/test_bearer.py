@@ -135,4 +135,4 @@ def test_passwords_and_tokens_are_taken_side_by_side(server: JwksServer, tmp_pat
         assert asked(both, OURS.token()).status == 200
         assert asked(both, FOREIGN.token()).status == 401
         answer = both.get("/api/v1/topics")
-        assert "Basic or Bearer" in answer.json["detail"]
+        assert "Basic, Bearer, or an API key" in answer.json["detail"]
