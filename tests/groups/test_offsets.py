@@ -8,10 +8,18 @@ from tests.groups.shell import DAY, SECOND, Shell, subscription
 from qanat.groups.classic.states import GroupState
 from qanat.groups.committing import OFFSETS_AT_ONCE
 from qanat.groups.records import GroupTombstone, OffsetTombstone
-from qanat.groups.replies import CommitReply, DeleteGroupReply, DeleteOffsetsReply, FetchReply, JoinReply
+from qanat.groups.replies import (
+    AssignmentReply,
+    CommitReply,
+    DeleteGroupReply,
+    DeleteOffsetsReply,
+    FetchReply,
+    JoinReply,
+)
 from qanat.groups.requests import (
     CommitOffsets,
     CommitTransactionOffsets,
+    ConsumerHeartbeat,
     DeleteGroup,
     DeleteOffsets,
     FetchOffsets,
@@ -30,6 +38,14 @@ QUIET = GroupSettings(group_initial_rebalance_delay_ms=0, group_max_session_time
 def commit(shell: Shell, partition: TopicPartition, offset: int, *, retention_ms: int = -1) -> ErrorCode:
     offsets = (OffsetToCommit(partition.topic, partition.partition, offset),)
     reply = shell.ask(CommitOffsets("g", offsets, retention_ms=retention_ms), CommitReply)
+    return reply.partitions[0].error
+
+
+def commit_as(shell: Shell, member_id: str, epoch: int, *partitions: TopicPartition) -> ErrorCode:
+    """Commit offset 1 in each partition as a member of the generation, or of the epoch."""
+    offsets = tuple(OffsetToCommit(at.topic, at.partition, 1) for at in partitions)
+    reply = shell.ask(CommitOffsets("g", offsets, member_id, epoch), CommitReply)
+    assert len({one.error for one in reply.partitions}) == 1, reply
     return reply.partitions[0].error
 
 
@@ -78,7 +94,7 @@ def test_a_commit_is_as_good_as_a_heartbeat() -> None:
     (member,) = shell.stable()
     for _ in range(5):
         shell.advance(8 * SECOND)
-        shell.send(CommitOffsets("g", (OffsetToCommit("orders", 0, 1),), member.member_id, 1))
+        assert commit_as(shell, member.member_id, 1, ORDERS) is ErrorCode.NONE
     assert shell.shard.groups["g"].state is GroupState.STABLE
 
 
@@ -137,12 +153,48 @@ def test_offsets_of_a_group_that_never_had_members_age_from_their_commit() -> No
     assert (fetch(shell, ORDERS)[0], fetch(shell, PAYMENTS)[0]) == (-1, 1)
 
 
+def test_an_offset_is_kept_to_the_end_of_its_retention_and_not_longer() -> None:
+    shell = Shell(GroupSettings(offsets_retention_check_interval_ms=10 * SECOND, offsets_retention_minutes=1))
+    commit(shell, ORDERS, 1)
+    commit(shell, PAYMENTS, 1, retention_ms=40 * SECOND)
+    kept = []
+    for _ in range(6):
+        shell.advance(10 * SECOND)
+        kept.append((fetch(shell, ORDERS)[0], fetch(shell, PAYMENTS)[0]))
+
+    assert kept == [(1, 1)] * 3 + [(1, -1)] * 2 + [(-1, -1)]
+
+
 def test_offsets_of_consumers_age_only_where_the_topic_is_not_read_any_more() -> None:
     shell = Shell(QUIET)
     commit(shell, ORDERS, 1)
     commit(shell, PAYMENTS, 1)
     reader(shell, "orders")
     shell.advance(8 * DAY)
+    assert (fetch(shell, ORDERS)[0], fetch(shell, PAYMENTS)[0]) == (1, -1)
+
+
+def test_offsets_do_not_age_during_a_rebalance() -> None:
+    """A member that is about to join may read any topic."""
+    shell = Shell(QUIET)
+    commit(shell, PAYMENTS, 1)
+    reader(shell, "orders")
+    shell.advance(7 * DAY - 60 * SECOND)
+    coming = shell.join(protocols=(Protocol("range", subscription("payments")),), session_timeout_ms=20 * DAY)
+    shell.advance(60 * SECOND - 1)
+    assert not coming.is_answered, "it waits for the other member"
+    shell.advance(1)
+
+    assert fetch(shell, PAYMENTS)[0] == 1
+
+
+def test_offsets_of_the_new_protocol_age_only_where_the_topic_is_not_read_any_more() -> None:
+    shell = Shell()
+    shell.client_sessions_ms["c"] = 20 * DAY
+    shell.ask(consumers.join("a", "orders"), AssignmentReply)
+    assert commit_as(shell, "a", 1, ORDERS, PAYMENTS) is ErrorCode.NONE
+    shell.advance(8 * DAY)
+
     assert (fetch(shell, ORDERS)[0], fetch(shell, PAYMENTS)[0]) == (1, -1)
 
 
@@ -158,8 +210,8 @@ def test_offsets_do_not_age_where_nobody_knows_what_is_read() -> None:
 
 def test_an_offset_committed_to_an_empty_group_ages_from_its_commit() -> None:
     shell = Shell()
-    shell.stable()
-    shell.send(CommitOffsets("g", (OffsetToCommit("orders", 0, 1),), "c-1", 1))
+    (member,) = shell.stable()
+    assert commit_as(shell, member.member_id, 1, ORDERS) is ErrorCode.NONE
     shell.advance(6 * DAY)
     commit(shell, PAYMENTS, 1)
     shell.advance(2 * DAY)
@@ -231,6 +283,37 @@ def test_an_open_transaction_keeps_its_group_and_a_deleted_group_stays_deleted_w
     assert shell.shard.groups == {}
 
 
+def test_an_open_transaction_keeps_the_offset_that_it_may_replace() -> None:
+    shell = Shell()
+    commit(shell, ORDERS, 1)
+    assert commit_in_transaction(shell, ORDERS, 2) is ErrorCode.NONE
+    shell.advance(8 * DAY)
+    shell.end_transaction(7, is_commit=True)
+
+    assert fetch(shell, ORDERS)[0] == 2
+
+
+def test_an_open_transaction_of_a_group_of_the_new_protocol_keeps_the_offset_that_it_may_replace() -> None:
+    shell = Shell()
+    shell.client_sessions_ms["c"] = 20 * DAY
+    shell.ask(consumers.join("a", "orders"), AssignmentReply)
+    assert commit_as(shell, "a", 1, PAYMENTS) is ErrorCode.NONE
+    assert commit_in_transaction(shell, PAYMENTS, 2, member_id="a", generation_id=1) is ErrorCode.NONE
+    shell.advance(8 * DAY)
+    shell.end_transaction(7, is_commit=True)
+
+    assert fetch(shell, PAYMENTS)[0] == 2
+
+
+def test_a_deleted_topic_takes_the_offsets_of_open_transactions_along() -> None:
+    shell = Shell()
+    assert commit_in_transaction(shell, ORDERS, 2) is ErrorCode.NONE
+    shell._append(None, shell.shard.forget_deleted("g", [ORDERS], shell.now.wall_ms, shell.now))
+    shell.end_transaction(7, is_commit=True)
+
+    assert fetch(shell, ORDERS)[0] == -1
+
+
 def test_c40_a_transaction_of_a_stale_generation_or_member_is_refused() -> None:
     shell = Shell()
     (member,) = shell.stable()
@@ -249,6 +332,30 @@ def test_a_group_without_members_or_offsets_goes_at_the_next_look() -> None:
     assert shell.records[-1] == GroupTombstone("g")
 
 
+def test_a_group_with_members_stays_without_offsets() -> None:
+    shell = Shell(QUIET)
+    shell.client_sessions_ms["c"] = 20 * DAY
+    member = reader(shell, "orders")
+    shell.ask(
+        ConsumerHeartbeat("new", "a", 0, "u", None, None, SECOND, ("orders",), owned=(), client_id="c"), AssignmentReply
+    )
+    shell.advance(DAY)
+
+    assert list(shell.shard.groups["g"].members) == [member.member_id]
+    assert list(shell.shard.ledger.consumers["new"].members) == ["a"]
+
+
+def test_a_group_stays_for_a_member_that_has_its_id_and_has_not_come_back_with_it() -> None:
+    shell = Shell(QUIET)
+    named = shell.join(needs_member_id=True, session_timeout_ms=DAY).reply(JoinReply)
+    assert named.error is ErrorCode.MEMBER_ID_REQUIRED
+    shell.advance(20 * 60 * SECOND)
+    call = shell.join(named.member_id, needs_member_id=True)
+    shell.advance(0)
+
+    assert call.reply(JoinReply).error is ErrorCode.NONE
+
+
 def test_offsets_of_consumers_with_an_unreadable_subscription_are_not_deleted() -> None:
     shell = Shell()
     commit(shell, ORDERS, 5)
@@ -265,11 +372,23 @@ def test_offsets_of_the_new_protocol_are_deleted_where_no_member_reads_the_topic
     shell = Shell()
     for member_id, topic in (("a", "orders"), ("b", "invoices")):
         shell.send(consumers.join(member_id, topic))
-    offsets = tuple(OffsetToCommit(at.topic, at.partition, 5) for at in (ORDERS, PAYMENTS))
-    shell.ask(CommitOffsets("g", offsets), CommitReply)
+    assert commit_as(shell, "b", 2, ORDERS, PAYMENTS) is ErrorCode.NONE
     reply = shell.ask(DeleteOffsets("g", (ORDERS, PAYMENTS)), DeleteOffsetsReply)
 
     assert [one.error for one in reply.partitions] == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE]
+    assert (fetch(shell, ORDERS)[0], fetch(shell, PAYMENTS)[0]) == (1, -1)
+
+
+def test_offsets_of_a_topic_that_is_not_there_are_not_deleted_by_request() -> None:
+    """As in Kafka: a metadata image that lags behind does not lead to a tombstone."""
+    shell = Shell()
+    commit(shell, ORDERS, 5)
+    shell.topics.delete("orders")
+    written = len(shell.log)
+    reply = shell.ask(DeleteOffsets("g", (ORDERS, TopicPartition("payments", 8))), DeleteOffsetsReply)
+
+    assert [one.error for one in reply.partitions] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    assert (len(shell.log), fetch(shell, ORDERS)[0]) == (written, 5)
 
 
 def test_the_offsets_of_all_groups_are_counted() -> None:

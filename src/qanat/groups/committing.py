@@ -183,12 +183,11 @@ def delete_offsets(builder: DecisionBuilder, request: DeleteOffsets) -> DeleteOf
     outcomes = []
     offsets = builder.state.ledger.offsets
     for partition in request.partitions:
-        is_read = group.is_subscribed(partition.topic)
-        error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE
+        error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed(partition.topic) else ErrorCode.NONE
         if not 0 <= partition.partition < (builder.state.topics.partition_count(partition.topic) or 0):
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         outcomes.append(PartitionOutcome(partition.topic, partition.partition, error))
         is_held = offsets.get(group.group_id, partition) or offsets.is_pending(group.group_id, partition)
-        if not is_read and is_held:
+        if error is ErrorCode.NONE and is_held:
             builder.write(OffsetTombstone(group.group_id, partition.topic, partition.partition))
     return DeleteOffsetsReply(partitions=tuple(outcomes))
