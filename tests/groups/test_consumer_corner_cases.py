@@ -9,7 +9,14 @@ from tests.groups.consumers import Consumer, beat, group_of, join, numbers
 from tests.groups.shell import DAY, SECOND, Shell
 
 from qanat.groups.consumer.group import ConsumerGroupState
-from qanat.groups.consumer.records import ConsumerGroupRecord, CurrentAssignmentRecord, MemberState
+from qanat.groups.consumer.records import (
+    ConsumerGroupRecord,
+    ConsumerTombstone,
+    CurrentAssignmentRecord,
+    MemberState,
+    RecordKind,
+    TargetAssignmentRecord,
+)
 from qanat.groups.replies import AssignmentReply, CommitReply, FetchReply
 from qanat.groups.requests import (
     CommitOffsets,
@@ -110,6 +117,45 @@ def test_c51_a_second_one_under_a_name_in_use_is_refused_and_a_successor_fences_
     assert commit(shell, "a", 1) is ErrorCode.UNKNOWN_MEMBER_ID
     shell.crash()
     assert told(shell, beat("b", 1, instance_id="one")).error is ErrorCode.NONE
+
+
+def test_c51_a_static_member_that_was_fenced_joins_again_under_its_own_id_at_once() -> None:
+    shell = Shell()
+    told(shell, join("a", instance_id="one"))
+    assert told(shell, beat("a", 9, instance_id="one")).error is ErrorCode.FENCED_MEMBER_EPOCH
+    back = told(shell, join("a", instance_id="one"))
+
+    assert (back.error, back.member_epoch, numbers(back.assignment)) == (ErrorCode.NONE, 1, list(range(8)))
+
+
+def test_c51_a_static_member_that_comes_back_finds_its_place_in_a_full_group() -> None:
+    shell = Shell(GroupSettings(group_consumer_max_size=1))
+    told(shell, join("a", instance_id="one"))
+    told(shell, beat("a", -2, instance_id="one"))
+    assert told(shell, join("b", instance_id="two")).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+    assert told(shell, join("a2", instance_id="one")).error is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("member_id", ["a", "a2"])
+def test_c51_the_records_of_a_static_member_that_comes_back_are_those_that_kafka_writes(member_id: str) -> None:
+    shell = Shell()
+    told(shell, join("a", instance_id="one"))
+    told(shell, beat("a", -2, instance_id="one"))
+    before = group_of(shell).current_of("a")
+    written = len(shell.records)
+    told(shell, join(member_id, instance_id="one"))
+
+    removed = [RecordKind.CURRENT_ASSIGNMENT, RecordKind.TARGET_ASSIGNMENT, RecordKind.MEMBER]
+    member = group_of(shell).members[member_id]
+    assert (member.member_id, member.instance_id) == (member_id, "one")
+    assert shell.records[written:] == [
+        *(ConsumerTombstone("g", kind, "a") for kind in removed),
+        member,
+        TargetAssignmentRecord("g", member_id, before.assigned),
+        CurrentAssignmentRecord("g", member_id, 0, 0, assigned=before.assigned),
+        CurrentAssignmentRecord("g", member_id, 1, 0, assigned=before.assigned),
+    ]
 
 
 def test_c52_a_zombie_of_an_old_epoch_is_refused_whatever_it_asks() -> None:
