@@ -12,6 +12,7 @@ from typing import Protocol
 
 from qanat.groups.assignors.assignor import Assignor
 from qanat.groups.classic.group import ClassicGroup
+from qanat.groups.classic.states import GroupState
 from qanat.groups.decisions import Completed, Decision, Parked, TransactionalProducer
 from qanat.groups.group_overrides import GroupOverrides
 from qanat.groups.ledger import Ledger
@@ -123,10 +124,9 @@ class DecisionBuilder:
 
     def delete_group(self, group: ClassicGroup) -> None:
         """Remove an empty group without offsets, and write its tombstone."""
-        assert not group.members, group
+        assert group.state is GroupState.EMPTY, group
         for member_id in group.pending_members:
             self.cancel(TimerKind.SESSION, group, member_id)
-        group.mark_dead(self.now.wall_ms)
         del self.state.groups[group.group_id]
         self.write(GroupTombstone(group.group_id))
 

@@ -181,27 +181,25 @@ class GroupShard:
         return self._state.groups
 
     def _expire(self, builder: DecisionBuilder, timer: Timer) -> None:
+        ledger, group_id = self._state.ledger, timer.group_id
         if timer.kind is TimerKind.RETENTION:
             expire(builder)
-            return
-        shares = self._state.ledger.shares.get(timer.group_id)
-        if shares is not None:
-            share_removal.on_timer(builder, shares, timer.member_id)
-            return
-        consumers = self._state.ledger.consumers.get(timer.group_id)
-        if consumers is not None:
-            leaving.on_timer(builder, consumers, timer.member_id)
-            return
-        group = self._state.groups.get(timer.group_id)
-        if group is None:
-            return
-        match timer.kind:
-            case TimerKind.SESSION:
-                on_session_timer(builder, group, timer.member_id)
-            case TimerKind.JOIN:
-                rebalance.on_join_timer(builder, group)
-            case TimerKind.SYNC:
-                rebalance.on_sync_timer(builder, group)
+        elif group_id in ledger.shares:
+            share_removal.on_timer(builder, ledger.shares[group_id], timer.member_id)
+        elif group_id in ledger.consumers:
+            leaving.on_timer(builder, ledger.consumers[group_id], timer.member_id)
+        elif group_id in self._state.groups:
+            _expire_classic(builder, self._state.groups[group_id], timer)
+
+
+def _expire_classic(builder: DecisionBuilder, group: ClassicGroup, timer: Timer) -> None:
+    match timer.kind:
+        case TimerKind.SESSION:
+            on_session_timer(builder, group, timer.member_id)
+        case TimerKind.JOIN:
+            rebalance.on_join_timer(builder, group)
+        case TimerKind.SYNC:
+            rebalance.on_sync_timer(builder, group)
 
 
 def _answer(builder: DecisionBuilder, request: Request) -> Reply | Parked:

@@ -126,9 +126,6 @@ class ClassicGroup:
         assert self.state in PREDECESSORS[state], f"{self} cannot become {state}"
         self.state, self.state_timestamp_ms = state, wall_ms
 
-    def mark_dead(self, wall_ms: int) -> None:
-        self.become(GroupState.DEAD, wall_ms)
-
     # Members
 
     def add(self, member: Member, protocol_type: str) -> None:

@@ -20,6 +20,5 @@ PREDECESSORS: dict[GroupState, tuple[GroupState, ...]] = {
     GroupState.PREPARING_REBALANCE: (GroupState.EMPTY, GroupState.STABLE, GroupState.COMPLETING_REBALANCE),
     GroupState.COMPLETING_REBALANCE: (GroupState.PREPARING_REBALANCE,),
     GroupState.STABLE: (GroupState.COMPLETING_REBALANCE,),
-    GroupState.DEAD: (GroupState.EMPTY,),
 }
-"""The allowed transitions; anything else is a bug. Only empty groups die."""
+"""The allowed transitions; anything else is a bug. Only empty groups are deleted, which Kafka then calls dead."""
