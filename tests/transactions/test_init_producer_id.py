@@ -61,6 +61,28 @@ def test_every_retry_of_a_producer_with_used_up_epochs_gets_the_same_new_id() ->
     assert [who(shell.init(last)) for _ in range(3)] == [fresh] * 3
 
 
+@pytest.mark.parametrize("is_open", [False, True])
+def test_every_retry_of_the_last_epoch_but_two_gets_the_last_one_that_is_given(is_open: bool) -> None:
+    shell = Shell()
+    before = at_epoch(shell, LAST_EPOCH - 2)
+    if is_open:
+        assert shell.add(before, A) is ErrorCode.NONE
+        assert shell.init(before) == ProducerReply(ErrorCode.CONCURRENT_TRANSACTIONS)
+
+    assert [who(shell.init(before)) for _ in range(3)] == [(before.producer_id, LAST_EPOCH - 1)] * 3
+
+
+def test_every_retry_of_a_producer_whose_abort_used_up_the_epochs_gets_the_same_new_id() -> None:
+    shell = Shell()
+    last = at_epoch(shell, LAST_EPOCH - 1)
+    assert shell.add(last, A) is ErrorCode.NONE
+    assert shell.init(last) == ProducerReply(ErrorCode.CONCURRENT_TRANSACTIONS)
+    fresh = who(shell.init(last))
+    assert (fresh.producer_id != last.producer_id, fresh.producer_epoch) == (True, 0)
+
+    assert [who(shell.init(last)) for _ in range(3)] == [fresh] * 3
+
+
 @pytest.mark.parametrize("id_difference", [-1, 1])
 def test_only_the_producer_before_the_new_id_gets_it_again(id_difference: int) -> None:
     shell = Shell()
@@ -70,6 +92,7 @@ def test_only_the_producer_before_the_new_id_gets_it_again(id_difference: int) -
     fresh = who(shell.init(last))
     other = ProducerIdAndEpoch(last.producer_id + id_difference, last.producer_epoch)
     assert shell.init(other).error is FENCED
+    assert shell.init(ProducerIdAndEpoch(fresh.producer_id, last.producer_epoch)).error is FENCED
 
     assert who(shell.init(last)) == fresh
 

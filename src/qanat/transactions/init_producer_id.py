@@ -14,7 +14,7 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import NO_TIMESTAMP
 from qanat.transactions.decision_builder import DecisionBuilder
 from qanat.transactions.end_transaction import abort_and_fence
-from qanat.transactions.records import TransactionRecord, is_exhausted
+from qanat.transactions.records import LAST_EPOCH, TransactionRecord
 from qanat.transactions.replies import ProducerIdNeeded, ProducerReply
 from qanat.transactions.requests import InitProducer, ProducerIdAndEpoch
 from qanat.transactions.states import TransactionState
@@ -37,15 +37,13 @@ def initialise(builder: DecisionBuilder, request: InitProducer) -> ProducerReply
         if request.expected is not None:
             builder.state.last_epochs[request.transactional_id] = current.producer_epoch
         return ProducerReply(ErrorCode.CONCURRENT_TRANSACTIONS)
-    return _go_on(builder, request, current, last_epoch)
+    return _go_on(builder, request, current)
 
 
 def _is_current(current: TransactionRecord, last_epoch: int | None, expected: ProducerIdAndEpoch) -> bool:
-    """Whether the producer is the current one, or has not received its new epoch yet."""
-    if expected.producer_id == current.producer_id:
-        return expected.producer_epoch in (current.producer_epoch, last_epoch)
-    is_before = expected.producer_id == current.previous_producer_id and is_exhausted(expected.producer_epoch)
-    return is_before and expected.producer_epoch == last_epoch
+    """Whether the producer is the current one, or has not received its new id or epoch yet."""
+    is_before = expected == (current.previous_producer_id, last_epoch)
+    return is_before or expected == (current.producer_id, current.producer_epoch)
 
 
 def _begin(builder: DecisionBuilder, request: InitProducer) -> ProducerReply | ProducerIdNeeded:
@@ -60,9 +58,9 @@ def _begin(builder: DecisionBuilder, request: InitProducer) -> ProducerReply | P
 
 
 def _go_on(
-    builder: DecisionBuilder, request: InitProducer, current: TransactionRecord, last_epoch: int | None
+    builder: DecisionBuilder, request: InitProducer, current: TransactionRecord
 ) -> ProducerReply | ProducerIdNeeded:
-    """Raise the epoch, unless this is a retry of the same producer."""
+    """Raise the epoch, unless this is a retry of the same producer: it is given what it has not received."""
     expected = request.expected
     fields: dict[str, object] = {
         "state": TransactionState.EMPTY,
@@ -71,12 +69,12 @@ def _go_on(
         "timeout_ms": request.timeout_ms,
     }
     is_retry = expected is not None and expected != (current.producer_id, current.producer_epoch)
-    if current.is_epoch_exhausted:
+    if is_retry and current.producer_epoch < LAST_EPOCH:
+        fields |= {"previous_producer_id": current.previous_producer_id}
+    elif current.is_epoch_exhausted:
         if request.fresh_producer_id is None:
             return ProducerIdNeeded()
         fields |= {"producer_id": request.fresh_producer_id, "producer_epoch": 0}
-    elif is_retry:
-        fields |= {"previous_producer_id": current.previous_producer_id}
     else:
         fields |= {"producer_epoch": current.producer_epoch + 1}
     if expected is None:

@@ -42,7 +42,8 @@ class TransactionRecord:
 
     @property
     def is_epoch_exhausted(self) -> bool:
-        return is_exhausted(self.producer_epoch)
+        """Whether the producer needs a new id before it can have another epoch."""
+        return self.producer_epoch >= LAST_EPOCH - 1
 
     def changed(self, now_ms: int, **fields: object) -> TransactionRecord:
         """The record that follows this one."""
@@ -58,8 +59,3 @@ class TransactionTombstone:
 
 
 LedgerRecord: TypeAlias = TransactionRecord | TransactionTombstone
-
-
-def is_exhausted(epoch: int) -> bool:
-    """Whether a producer with this epoch needs a new producer id before it can have another epoch."""
-    return epoch >= LAST_EPOCH - 1
