@@ -213,6 +213,32 @@ def test_c53_commits_for_what_a_member_is_letting_go_of_count_until_it_has() -> 
     assert numbers(told(shell, beat("b", 2)).assignment) == [4, 5, 6, 7]
 
 
+def test_c53_a_member_whose_target_shrinks_while_it_lets_go_has_one_epoch_for_each_step() -> None:
+    """So its commits for what it is to revoke next still count, and those of the step before do not."""
+    shell, first = Shell(), Consumer("a", "orders")
+    settled(shell, first)
+    told(shell, join("b"))
+    first.hear(told(shell, first.next_beat()))
+    assert (first.epoch, numbers(first.told)) == (1, [0, 1, 2, 3])
+    told(shell, join("c"))
+    first.let_go()
+    reply = told(shell, first.next_beat())
+
+    assert (reply.member_epoch, group_of(shell).current_of("a").state) == (2, MemberState.UNREVOKED)
+    assert (commit(shell, "a", 1), commit(shell, "a", 2)) == (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.NONE)
+
+
+def test_c53_a_member_that_has_already_let_go_is_not_asked_to() -> None:
+    shell, first = Shell(), Consumer("a", "orders")
+    settled(shell, first)
+    told(shell, join("b"))
+    kept = tuple(first.reads)[:4]
+    reply = told(shell, beat("a", 1, owned=kept))
+
+    assert (reply.member_epoch, reply.assignment) == (2, kept)
+    assert numbers(told(shell, beat("b", 2)).assignment) == [4, 5, 6, 7]
+
+
 def test_c54_a_member_that_does_not_let_go_is_out_after_its_rebalance_timeout() -> None:
     shell, first = Shell(), Consumer("a", "orders")
     settled(shell, first)

@@ -293,6 +293,15 @@ def test_a_client_with_a_session_of_its_own_is_out_when_that_ends_also_after_a_c
     assert "a" not in group_of(shell).members
 
 
+@pytest.mark.parametrize(("sent_ms", "counts_ms"), [(-1, 60 * SECOND), (0, 0), (1, 1)])
+def test_a_heartbeat_changes_the_rebalance_timeout_where_it_has_one(sent_ms: int, counts_ms: int) -> None:
+    shell = Shell()
+    told(shell, join("a"))
+    told(shell, beat("a", 1, rebalance_timeout_ms=sent_ms))
+
+    assert group_of(shell).members["a"].rebalance_timeout_ms == counts_ms
+
+
 def test_a_group_whose_target_is_behind_its_epoch_is_assigning() -> None:
     shell = Shell()
     shell.send(join("a"))

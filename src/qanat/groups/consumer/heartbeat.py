@@ -150,9 +150,9 @@ def _updated(member: ConsumerMemberRecord, request: ConsumerHeartbeat) -> Consum
 def subscribe(
     builder: DecisionBuilder, group: ConsumerGroup, before: ConsumerMemberRecord, member: ConsumerMemberRecord
 ) -> bool:
-    """Write the member if it has changed; returns whether that changes what the group reads."""
+    """Write the member if it has changed, or is new; returns whether that changes what the group reads."""
     is_there = member.member_id in group.members
-    if not is_there or member != before:
+    if member != before:
         builder.write(member)
     return not is_there or _reads(member) != _reads(before)
 
@@ -164,11 +164,11 @@ def _reads(member: ConsumerMemberRecord) -> tuple[list[str], str]:
 def reconcile(
     builder: DecisionBuilder, group: ConsumerGroup, member: ConsumerMemberRecord, owned: Partitions | None
 ) -> CurrentAssignmentRecord:
-    """One step towards the target; written where it changes something."""
+    """One step towards the target; written where it changes something: a new member leaves epoch 0."""
     before = group.current_of(member.member_id)
     target = group.target_of(member.member_id)
     current = next_step(before, group.target_epoch, target, owned, group.owners)
-    if current != before or member.member_id not in group.current:
+    if current != before:
         builder.write(current)
         sessions.watch_revocation(builder, group, member, current)
     return current
