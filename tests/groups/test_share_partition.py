@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import Any
-
 import pytest
-from hypothesis import given as drawn
-from hypothesis import strategies as st
+from tests.groups.share_records import fetch, partition, say
 
 from qanat.groups.share.partition import (
     Acknowledgement,
@@ -15,36 +11,16 @@ from qanat.groups.share.partition import (
     ArchivingRange,
     Change,
     Read,
-    SharePartition,
     Span,
     Take,
 )
-from qanat.groups.share.record_states import AcknowledgeType, RecordState, StateBatch, overlaid
+from qanat.groups.share.record_states import AcknowledgeType, RecordState, StateBatch
 from qanat.groups.share.rules import ShareRules
-from qanat.groups.share.runs import Cause, Run, Runs
+from qanat.groups.share.runs import Cause
 from qanat.model.error_codes import ErrorCode
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVING, ARCHIVED = RecordState
-
-
-def partition(start: int = 0, batches: tuple[StateBatch, ...] = (), **rules: Any) -> SharePartition:
-    return SharePartition(start, ShareRules(lock_ms=1_000, **rules), batches)
-
-
-def fetch(
-    share: SharePartition, member: str, *spans: Span, now: int = 0, most: int = 100, size: int = 1, exact: bool = False
-) -> list[AcquiredRange]:
-    """Read these batches from where the partition wants to be read, and take what there is."""
-    offset = share.next_fetch_offset(now)
-    if offset is None:
-        return []
-    read = Read(offset, [span for span in spans if span.last_offset >= offset], spans[-1].last_offset + 1)
-    return share.acquire(member, read, Take(most, size, exact), now)
-
-
-def say(share: SharePartition, member: str, first: int, last: int, *kinds: int, now: int = 0) -> Any:
-    return share.acknowledge(member, [Acknowledgement(first, last, list(kinds))], now)
 
 
 def test_a_batch_is_given_to_one_member_only() -> None:
@@ -64,6 +40,51 @@ def test_a_batch_is_cut_for_who_wants_exactly_so_many() -> None:
     assert fetch(share, "b", Span(0, 9), most=3, exact=True) == [AcquiredRange(3, 5, 1)]
 
 
+@pytest.mark.parametrize("most", [1, 2, 3, 4])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_member_gets_as_many_records_as_it_wants(most: int, is_known: bool) -> None:
+    """New ones, and ones that another member has released."""
+    share = partition(10)
+    spans = [Span(offset, offset) for offset in range(10, 14)]
+    if is_known:
+        fetch(share, "b", *spans)
+        share.release_member("b", 0, is_attempt=True)
+    found = fetch(share, "a", *spans, most=most, exact=True)
+
+    assert [one.first_offset for one in found] == [10, 11, 12, 13][:most]
+
+
+def test_released_records_are_given_out_in_as_many_deliveries_as_members_want() -> None:
+    share = partition()
+    fetch(share, "a", Span(0, 9))
+    say(share, "a", 0, 9, RELEASE)
+    fetch(share, "a", Span(0, 9), most=3)
+    say(share, "a", 0, 2, RELEASE)
+
+    assert fetch(share, "b", Span(0, 9), most=2) == [AcquiredRange(0, 1, 3)]
+    assert fetch(share, "c", Span(0, 9), most=4) == [AcquiredRange(2, 2, 3), AcquiredRange(3, 5, 2)]
+
+
+def test_no_more_batches_are_looked_at_than_a_member_needs() -> None:
+    share = partition()
+    spans = [Span(offset, offset) for offset in range(10)]
+    fetch(share, "a", *spans)
+    share.release_member("a", 0, is_attempt=True)
+    walked = iter(spans)
+    share.acquire("b", Read(0, walked, 10), Take(1), 0)
+
+    assert next(walked) == Span(2, 2)
+
+
+def test_a_member_gets_nothing_from_before_the_offset_that_was_read() -> None:
+    share = partition()
+    fetch(share, "a", Span(0, 9), most=5, exact=True)
+    share.release_member("a", 0, is_attempt=True)
+
+    assert share.acquire("b", Read(5, [Span(0, 9)], 10), Take(100), 0) == [AcquiredRange(5, 9, 1)]
+    assert fetch(share, "c", Span(0, 9)) == [AcquiredRange(0, 4, 2)]
+
+
 def test_ranges_are_named_in_about_the_size_that_is_asked_for() -> None:
     spans = [Span(first, first + 1) for first in range(0, 10, 2)]
     assert fetch(partition(), "a", *spans, size=4) == [
@@ -71,6 +92,13 @@ def test_ranges_are_named_in_about_the_size_that_is_asked_for() -> None:
         AcquiredRange(4, 7, 1),
         AcquiredRange(8, 9, 1),
     ]
+
+
+def test_ranges_grow_until_they_have_the_size_that_is_asked_for() -> None:
+    spans = [Span(offset, offset) for offset in range(5)]
+    found = fetch(partition(), "a", *spans, size=2)
+
+    assert found == [AcquiredRange(0, 1, 1), AcquiredRange(2, 3, 1), AcquiredRange(4, 4, 1)]
 
 
 def test_what_is_accepted_in_order_moves_the_start_and_leaves_nothing_to_write_but_that() -> None:
@@ -87,6 +115,14 @@ def test_what_is_accepted_out_of_order_is_written_down_and_waits_for_the_rest() 
     assert share.done_count == 5
     assert say(share, "a", 0, 4, ACCEPT) == Change(10, ())
     assert share.start_offset == 10
+
+
+def test_finished_records_are_counted_from_the_start_on() -> None:
+    share = partition(10)
+    fetch(share, "a", Span(10, 19))
+    say(share, "a", 15, 19, ACCEPT)
+
+    assert share.done_count == 5
 
 
 def test_every_record_may_have_its_own_fate() -> None:
@@ -120,6 +156,17 @@ def test_nobody_acknowledges_what_was_never_given_out(first: int, last: int) -> 
     fetch(share, "a", Span(0, 9))
     before = share.runs()
     assert say(share, "a", first, last, ACCEPT) is ErrorCode.INVALID_REQUEST
+    assert share.runs() == before
+
+
+def test_records_that_nobody_holds_are_not_held_by_nobody() -> None:
+    share = partition()
+    fetch(share, "a", Span(0, 9))
+    say(share, "a", 0, 9, RELEASE)
+    before = share.runs()
+
+    assert say(share, "", 0, 9, ACCEPT) is ErrorCode.INVALID_RECORD_STATE
+    assert share.release_member("", 0, is_attempt=True) is None
     assert share.runs() == before
 
 
@@ -167,6 +214,15 @@ def test_a_lock_may_be_renewed() -> None:
     assert share.tick(1_000) == Change(0, (StateBatch(1, 1, AVAILABLE, 1),))
     assert share.next_deadline_ms == 1_900
     assert say(share, "a", 0, 0, ACCEPT, now=1_899) == Change(1, ())
+
+
+def test_a_renewed_lock_ends_by_the_rules_of_now() -> None:
+    share = partition()
+    fetch(share, "a", Span(0, 0), now=0)
+    share.rules = ShareRules(lock_ms=100)
+    assert say(share, "a", 0, 0, RENEW, now=200) is None
+
+    assert share.next_deadline_ms == 300
 
 
 @pytest.mark.parametrize("ends_by", ["release", "timeout", "loss"])
@@ -222,6 +278,38 @@ def test_dead_letters_are_gone_on_with_after_a_crash() -> None:
         ArchivingRange(6, 6, 2, Cause.REJECTED),
     )
     assert share.next_fetch_offset(0) == 5
+
+
+def test_dead_letters_are_finished_one_by_one() -> None:
+    batches = tuple(StateBatch(offset, offset, ARCHIVING, 5) for offset in (3, 5, 7))
+    share = partition(3, batches, has_dead_letters=True)
+    share.finish_archiving(5, 5)
+    assert [one.first_offset for one in share.archiving()] == [3, 7]
+    share.finish_archiving(0, 9)
+
+    assert share.archiving() == ()
+
+
+@pytest.mark.parametrize("first_to_fail", [0, 1])
+def test_a_record_that_is_kept_back_is_neither_given_out_early_nor_lost(first_to_fail: int) -> None:
+    share = partition(backoff_ms=100)
+    other = 1 - first_to_fail
+    fetch(share, "a", Span(0, 1))
+    say(share, "a", first_to_fail, first_to_fail, RELEASE, now=0)
+    say(share, "a", other, other, RELEASE, now=50)
+
+    assert fetch(share, "a", Span(0, 1), now=100) == [AcquiredRange(first_to_fail, first_to_fail, 2)]
+    assert fetch(share, "a", Span(0, 1), now=150) == [AcquiredRange(other, other, 2)]
+
+
+def test_a_deadline_that_has_come_is_none_any_more() -> None:
+    share = partition(backoff_ms=100)
+    fetch(share, "a", Span(0, 0))
+    say(share, "a", 0, 0, RELEASE)
+    assert share.next_deadline_ms == 100
+    share.tick(100)
+
+    assert share.next_deadline_ms is None
 
 
 def test_a_failed_record_is_kept_back_longer_every_time() -> None:
@@ -296,6 +384,28 @@ def test_records_that_retention_took_are_gone_whoever_held_them() -> None:
     assert fetch(share, "b", Span(200, 205)) == [AcquiredRange(200, 205, 1)]
 
 
+def test_records_that_retention_took_are_not_counted_any_more() -> None:
+    share = partition()
+    fetch(share, "a", Span(0, 9))
+    say(share, "a", 2, 3, ACCEPT)
+    say(share, "a", 5, 9, RELEASE)
+    found = []
+    for log_start_offset in (1, 5, 6, 12):
+        share.forget_before(log_start_offset)
+        found.append((share.start_offset, share.done_count, share.next_fetch_offset(0)))
+
+    assert found == [(1, 2, 5), (5, 0, 5), (6, 0, 6), (12, 0, 12)]
+
+
+def test_records_that_were_released_stay_when_retention_takes_others() -> None:
+    share = partition()
+    fetch(share, "a", Span(0, 1))
+    say(share, "a", 1, 1, RELEASE)
+    share.forget_before(1)
+
+    assert share.next_fetch_offset(0) == 1
+
+
 def test_delivery_counts_survive_a_restart_and_what_was_held_is_available() -> None:
     share = partition(10, (StateBatch(12, 12, AVAILABLE, 3), StateBatch(14, 15, ACKNOWLEDGED, 0)))
     assert share.next_fetch_offset(0) == 10
@@ -305,6 +415,12 @@ def test_delivery_counts_survive_a_restart_and_what_was_held_is_available() -> N
         AcquiredRange(13, 13, 1),
         AcquiredRange(16, 19, 1),
     ]
+
+
+def test_a_restart_begins_behind_finished_records() -> None:
+    share = partition(10, (StateBatch(10, 14, ACKNOWLEDGED, 0), StateBatch(15, 15, AVAILABLE, 1)))
+
+    assert (share.start_offset, share.done_count) == (15, 0)
 
 
 def test_a_member_that_is_gone_holds_nothing() -> None:
@@ -318,37 +434,6 @@ def test_a_member_that_is_gone_holds_nothing() -> None:
         (5, ACQUIRED, "b"),
         (10, AVAILABLE, ""),
     ]
-
-
-BATCHES = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4), st.sampled_from((0, 2, 4)), st.integers(0, 2)))
-
-
-def apart(drawn_batches: list[tuple[int, int, int, int]]) -> list[StateBatch]:
-    """Batches in order: each so many offsets behind the one before, of so many records."""
-    found, end = [], 0
-    for gap, size, state, count in drawn_batches:
-        found.append(StateBatch(end + gap, end + gap + size - 1, state, count))
-        end += gap + size
-    return found
-
-
-def by_offset(batches: list[StateBatch]) -> dict[int, tuple[int, int]]:
-    return {
-        offset: (batch.state, batch.delivery_count)
-        for batch in batches
-        for offset in range(batch.first_offset, batch.last_offset + 1)
-    }
-
-
-@drawn(BATCHES, BATCHES, st.integers(0, 20))
-def test_what_was_said_last_of_a_record_holds(
-    before: list[tuple[int, int, int, int]], after: list[tuple[int, int, int, int]], start: int
-) -> None:
-    below, above = apart(before), apart(after)
-    found = overlaid(below, above, start)
-    expected = {at: one for at, one in (by_offset(below) | by_offset(above)).items() if at >= start}
-    assert by_offset(found) == expected
-    assert all(one.last_offset < next_one.first_offset for one, next_one in pairwise(found))
 
 
 def test_records_that_were_held_when_the_state_was_read_are_available() -> None:
@@ -366,10 +451,3 @@ def test_a_log_that_starts_before_the_share_partition_takes_nothing_back() -> No
 
     assert (share.start_offset, share.end_offset) == (10, 20)
     assert share.runs() == [(StateBatch(10, 19, ACQUIRED, 1), "a")]
-
-
-def test_records_before_the_first_run_are_in_none() -> None:
-    runs = Runs(5)
-    runs.append(Run(5, 9, AVAILABLE))
-
-    assert [(run.first, run.last) for run in runs.between(3, 6)] == [(5, 6)]

@@ -162,7 +162,6 @@ class SharePartition:
     def acquire(self, member: str, read: Read, take: Take, now_ms: int) -> list[AcquiredRange]:
         """Acquire for a member what it may have of the read range."""
         acquired: list[AcquiredRange] = []
-        before = self.end_offset
         cursor, room = read.offset, take.max_records
         for span in read.spans:
             if room <= 0:
@@ -170,17 +169,17 @@ class SharePartition:
             self._lose(cursor, span.first_offset - 1)
             first = max(cursor, span.first_offset)
             cursor = span.last_offset + 1
-            if not span.is_wanted:
+            if span.is_wanted:
+                for part in self._take(member, Span(first, span.last_offset), room, take, now_ms):
+                    room -= part.last_offset - part.first_offset + 1
+                    _name(acquired, part, take.batch_size)
+            else:
                 self._lose(first, span.last_offset)
-                continue
-            for part in self._take(member, Span(first, span.last_offset), room, take, now_ms):
-                room -= part.last_offset - part.first_offset + 1
-                _name(acquired, part, take.batch_size)
             if cursor > self.end_offset:
                 break  # No more may be held, or the member has enough.
         else:
             self._lose(cursor, read.end_offset - 1)
-        self._runs.settle(read.offset, max(before, cursor))
+        self._runs.settle(read.offset, self.end_offset)
         return acquired
 
     def _take(self, member: str, span: Span, room: int, take: Take, now_ms: int) -> Iterator[AcquiredRange]:
@@ -211,7 +210,7 @@ class SharePartition:
 
     def _lose(self, first: int, last: int) -> None:
         """Finish records that do not exist, or are not wanted."""
-        for run in self._runs.between(max(first, self.start_offset), min(last, self.end_offset - 1)):
+        for run in self._runs.between(first, last):
             if run.state is _AVAILABLE:
                 self._finish(run, _ARCHIVED)
         if last >= self.end_offset:
@@ -282,8 +281,7 @@ class SharePartition:
 
     def finish_archiving(self, first: int, last: int) -> Change | None:
         """These records are in the dead-letter topic, or need not be."""
-        inside = self._runs.between(max(first, self.start_offset), min(last, self.end_offset - 1))
-        touched = [run for run in inside if run.state is _ARCHIVING]
+        touched = [run for run in self._runs.between(first, last) if run.state is _ARCHIVING]
         for run in touched:
             self._finish(run, _ARCHIVED)
         return self._change(touched)
@@ -294,9 +292,7 @@ class SharePartition:
 
     def forget_before(self, log_start_offset: int) -> None:
         """The log starts later now: drop the records before, even if they are held."""
-        if log_start_offset <= self.start_offset:
-            return
-        for run in self._runs.between(self.start_offset, min(log_start_offset, self.end_offset) - 1):
+        for run in self._runs.between(self.start_offset, log_start_offset - 1):
             self._available -= len(run) if run.state is _AVAILABLE else 0
             self._open -= 0 if run.is_done else len(run)
         self._runs.forget_before(log_start_offset)
@@ -353,7 +349,8 @@ class SharePartition:
 def _archiving(runs: Iterable[Run]) -> Iterator[ArchivingRange]:
     for run in runs:
         if run.state is _ARCHIVING:
-            yield ArchivingRange(run.first, run.last, run.count, run.cause or Cause.REJECTED)
+            assert run.cause is not None, run
+            yield ArchivingRange(run.first, run.last, run.count, run.cause)
 
 
 def _name(acquired: list[AcquiredRange], part: AcquiredRange, batch_size: int) -> None:
@@ -370,7 +367,7 @@ def _name(acquired: list[AcquiredRange], part: AcquiredRange, batch_size: int) -
 def _ranges(batch: Acknowledgement) -> Iterator[tuple[int, int, int]]:
     """Neighbours with the same acknowledgement."""
     types = batch.types
-    if len(types) == 1 or types.count(types[0]) == len(types):
+    if types.count(types[0]) == len(types):
         yield batch.first_offset, batch.last_offset, types[0]
         return
     first = batch.first_offset

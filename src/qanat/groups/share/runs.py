@@ -105,7 +105,7 @@ class Runs:
         return found[1:] if found and found[0].last < first else found
 
     def between(self, first: int, last: int) -> list[Run]:
-        """The runs that make up exactly these records, split where need be."""
+        """The runs that make up exactly these records, as far as they are in any, split where need be."""
         if first > last:
             return []
         begin = self._cut(first)
