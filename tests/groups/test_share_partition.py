@@ -101,6 +101,13 @@ def test_ranges_grow_until_they_have_the_size_that_is_asked_for() -> None:
     assert found == [AcquiredRange(0, 1, 1), AcquiredRange(2, 3, 1), AcquiredRange(4, 4, 1)]
 
 
+def test_ranges_with_a_hole_between_or_of_different_deliveries_are_named_one_by_one() -> None:
+    share = partition(0, (StateBatch(0, 1, AVAILABLE, 1), StateBatch(2, 3, AVAILABLE, 0)))
+    found = fetch(share, "a", Span(0, 3), Span(5, 6), size=10)
+
+    assert found == [AcquiredRange(0, 1, 2), AcquiredRange(2, 3, 1), AcquiredRange(5, 6, 1)]
+
+
 def test_what_is_accepted_in_order_moves_the_start_and_leaves_nothing_to_write_but_that() -> None:
     share = partition()
     fetch(share, "a", Span(0, 9))
