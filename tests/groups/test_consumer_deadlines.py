@@ -8,6 +8,7 @@ from tests.groups.shell import SECOND, Shell, subscription
 from qanat.groups.consumer.records import MemberState
 from qanat.groups.replies import AssignmentReply, HeartbeatReply, JoinReply, SyncReply
 from qanat.groups.requests import ConsumerHeartbeat, Heartbeat, Protocol, SyncGroup
+from qanat.groups.timers import Timer, TimerKind
 from qanat.model.error_codes import ErrorCode
 
 ORDERS = Protocol("range", subscription("orders"))
@@ -125,3 +126,18 @@ def test_a_classic_member_has_its_whole_rebalance_timeout_for_the_join_after_a_r
 
     # It is asked 5 seconds after its join, and out 60 seconds after that.
     assert errors == [ErrorCode.REBALANCE_IN_PROGRESS] * 12 + [ErrorCode.UNKNOWN_MEMBER_ID]
+
+
+def test_nothing_is_kept_of_members_that_have_left() -> None:
+    shell, first = Shell(), Consumer("a", "orders")
+    first.hear(told(shell, first.next_beat()))
+    told(shell, join("b", visibility=lambda topic: True))
+    told(shell, first.next_beat())
+    assert group_of(shell).current_of("a").state is MemberState.UNREVOKED
+    for member_id in ("a", "b"):
+        told(shell, beat(member_id, -1))
+    state = shell.shard._state
+
+    assert state.visibilities == {}
+    assert len(state.timers) == 1
+    assert Timer(TimerKind.RETENTION) in state.timers

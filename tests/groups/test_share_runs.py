@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 
+import pytest
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 from tests.groups.share_records import fetch, partition, say
@@ -46,11 +48,95 @@ def test_what_was_said_last_of_a_record_holds(
     assert all(one.last_offset < next_one.first_offset for one, next_one in pairwise(found))
 
 
-def test_records_before_the_first_run_are_in_none() -> None:
+def runs_of(*states: RecordState) -> Runs:
+    """Runs of five records each, from offset 5 on."""
     runs = Runs(5)
-    runs.append(Run(5, 9, AVAILABLE))
+    for state in states:
+        runs.append(Run(runs.end_offset, runs.end_offset + 4, state))
+    return runs
 
-    assert [(run.first, run.last) for run in runs.between(3, 6)] == [(5, 6)]
+
+def bounds(runs: Iterable[Run]) -> list[tuple[int, int]]:
+    return [(run.first, run.last) for run in runs]
+
+
+def test_no_record_is_in_runs_that_have_just_been_made() -> None:
+    runs = Runs(5)
+
+    assert (runs.start_offset, runs.end_offset, list(runs)) == (5, 5, [])
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "whole", "cut"),
+    [
+        (3, 4, [], []),
+        (3, 6, [(5, 9)], [(5, 6)]),
+        (5, 9, [(5, 9)], [(5, 9)]),
+        (9, 10, [(5, 9), (10, 14)], [(9, 9), (10, 10)]),
+        (12, 13, [(10, 14)], [(12, 13)]),
+        (14, 20, [(10, 14)], [(14, 14)]),
+        (15, 20, [], []),
+    ],
+)
+def test_runs_between_two_offsets_are_found_whole_and_cut(
+    first: int, last: int, whole: list[tuple[int, int]], cut: list[tuple[int, int]]
+) -> None:
+    runs = runs_of(AVAILABLE, ACQUIRED)
+    assert bounds(runs.overlapping(first, last)) == whole
+    assert bounds(runs.between(first, last)) == cut
+
+    assert [offset for run in runs for offset in range(run.first, run.last + 1)] == list(range(5, 15))
+
+
+def test_no_run_is_split_for_no_records() -> None:
+    runs = runs_of(AVAILABLE, ACQUIRED)
+    assert runs.between(7, 6) == []
+
+    assert bounds(runs) == [(5, 9), (10, 14)]
+
+
+@pytest.mark.parametrize("changed", [0, 1, 2])
+def test_a_run_that_is_like_its_neighbours_is_joined_with_them(changed: int) -> None:
+    runs = runs_of(*(ACQUIRED if number == changed else AVAILABLE for number in range(3)))
+    (run,) = runs.between(5 + 5 * changed, 9 + 5 * changed)
+    run.state = AVAILABLE
+    runs.settle(run.first, run.last)
+
+    assert bounds(runs) == [(5, 19)]
+
+
+def test_runs_before_an_offset_are_forgotten_and_the_end_never_goes_back() -> None:
+    runs = runs_of(AVAILABLE, ACQUIRED)
+    found = []
+    for offset in (4, 5, 7, 10, 15, 20):
+        runs.forget_before(offset)
+        found.append((bounds(runs), runs.start_offset, runs.end_offset))
+
+    both, second = [(5, 9), (10, 14)], [(10, 14)]
+    assert found == [
+        (both, 5, 15),
+        (both, 5, 15),
+        ([(7, 9), (10, 14)], 7, 15),
+        (second, 10, 15),
+        ([], 15, 15),
+        ([], 20, 20),
+    ]
+
+
+def test_a_dead_letter_keeps_its_cause_when_its_neighbour_is_finished() -> None:
+    share = partition(3, (StateBatch(3, 6, ARCHIVING, 5),), has_dead_letters=True)
+    share.finish_archiving(4, 4)
+
+    worn = Cause.DELIVERED_TOO_OFTEN
+    assert share.archiving() == (ArchivingRange(3, 3, 5, worn), ArchivingRange(5, 6, 5, worn))
+
+
+def test_dead_letters_of_two_causes_are_two_ranges() -> None:
+    share = partition(has_dead_letters=True, delivery_count_limit=1)
+    fetch(share, "a", Span(0, 1))
+    say(share, "a", 0, 1, REJECT, RELEASE)
+
+    assert [one.cause for one in share.archiving()] == [Cause.REJECTED, Cause.DELIVERED_TOO_OFTEN]
 
 
 def test_records_that_do_not_exist_are_one_run_however_that_was_found() -> None:

@@ -6,7 +6,7 @@ acquired costs as much as a single one. Runs have no gaps between `start_offset`
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from operator import attrgetter
@@ -14,7 +14,7 @@ from operator import attrgetter
 from qanat.groups.share.record_states import RecordState, StateBatch
 
 NO_MEMBER = ""
-_FIRST = attrgetter("first")
+_FIRST, _LAST = attrgetter("first"), attrgetter("last")
 _DONE = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
 
 
@@ -99,10 +99,7 @@ class Runs:
 
     def overlapping(self, first: int, last: int) -> list[Run]:
         """The runs that have records between two offsets, whole."""
-        begin = max(bisect_right(self._runs, first, key=_FIRST) - 1, 0)
-        end = bisect_right(self._runs, last, key=_FIRST)
-        found = self._runs[begin:end]
-        return found[1:] if found and found[0].last < first else found
+        return self._runs[bisect_left(self._runs, first, key=_LAST) : bisect_right(self._runs, last, key=_FIRST)]
 
     def between(self, first: int, last: int) -> list[Run]:
         """The runs that make up exactly these records, as far as they are in any, split where need be."""
@@ -119,7 +116,7 @@ class Runs:
         """
         if not ranges:
             return []
-        begin = max(bisect_right(self._runs, ranges[0][0], key=_FIRST) - 1, 0)
+        begin = bisect_left(self._runs, ranges[0][0], key=_LAST)
         end = bisect_right(self._runs, ranges[-1][1], key=_FIRST)
         cut: list[Run] = []
         found: list[tuple[Run, int]] = []
@@ -144,34 +141,27 @@ class Runs:
         return found
 
     def _cut(self, offset: int) -> int:
-        """The index of the run that starts at an offset, split if need be."""
-        place = bisect_right(self._runs, offset, key=_FIRST) - 1
-        if place < 0:
-            return 0
-        run = self._runs[place]
-        if run.first == offset:
-            return place
-        if run.last < offset:
-            return place + 1
-        rest = run.part(offset, run.last)
-        run.last = offset - 1
-        self._runs.insert(place + 1, rest)
-        return place + 1
+        """The index of the run that starts at an offset, split if need be, or of the first one behind it."""
+        place = bisect_left(self._runs, offset, key=_LAST)
+        if place < len(self._runs) and self._runs[place].first < offset:
+            run = self._runs[place]
+            rest = run.part(offset, run.last)
+            run.last = offset - 1
+            place += 1
+            self._runs.insert(place, rest)
+        return place
 
     def settle(self, first: int, last: int) -> None:
         """Join equal runs around some records, and drop finished ones at the beginning."""
-        runs = self._runs
-        place = max(bisect_right(runs, first, key=_FIRST) - 2, 0)
-        kept = place
-        end = min(bisect_right(runs, last, key=_FIRST) + 1, len(runs))
-        for number in range(place + 1, end):
-            run = runs[number]
-            if runs[kept].is_like(run):
-                runs[kept].last = run.last
+        begin = bisect_left(self._runs, first - 1, key=_LAST)
+        end = bisect_right(self._runs, last + 1, key=_FIRST)
+        kept: list[Run] = []
+        for run in self._runs[begin:end]:
+            if kept and kept[-1].is_like(run):
+                kept[-1].last = run.last
             else:
-                kept += 1
-                runs[kept] = run
-        del runs[kept + 1 : end]
+                kept.append(run)
+        self._runs[begin:end] = kept
         self._advance()
 
     def _advance(self) -> None:
@@ -185,9 +175,6 @@ class Runs:
 
     def forget_before(self, offset: int) -> None:
         """Drop records that no longer exist."""
-        if offset > self.end_offset:
-            self._runs.clear()
-            self.end_offset = offset
-        else:
-            del self._runs[: self._cut(offset)]
+        del self._runs[: self._cut(offset)]
+        self.end_offset = max(self.end_offset, offset)
         self._advance()
