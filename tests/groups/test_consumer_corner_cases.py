@@ -350,6 +350,14 @@ def test_epochs_grow_with_members_subscriptions_and_topics_and_with_nothing_else
     assert grown() == 1, "a topic under an old name is another topic"
 
 
+def test_the_epoch_grows_with_a_member_that_reads_nothing() -> None:
+    shell = Shell()
+    told(shell, join("a"))
+    reply = told(shell, join("b", topics=()))
+
+    assert (reply.member_epoch, reply.assignment, group_of(shell).epoch) == (2, (), 2)
+
+
 def test_the_records_of_a_first_member_are_those_that_kafka_writes() -> None:
     shell = Shell()
     told(shell, join("a"))
