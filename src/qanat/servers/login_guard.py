@@ -52,8 +52,10 @@ class LoginGuard:
         return Refused("too many failed logins", waiting_message(wait_s)) if wait_s else None
 
     def note(self, client: LoginClient, user: str, outcome: Step) -> None:
-        """Note the outcome of a step. A challenge is none, unless it refuses the client: the refusal after it is no second
-        failure."""
+        """Note the outcome of a step; a challenge is one only where it refuses the client.
+
+        The refusal after such a challenge has no reason, and counts no second time.
+        """
         if isinstance(outcome, Accepted):
             self.note_succeeded(client, user)
         elif outcome.reason if isinstance(outcome, Refused) else outcome.refusal:
