@@ -18,11 +18,12 @@ CLUSTER_ID = "cWFuYXQtaW50ZXJvcC0wMQ"
 
 _PROPERTIES = """process.roles=broker,controller
 node.id=1
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners={protocol}://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners={protocol}://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
 controller.quorum.voters=1@127.0.0.1:{controller_port}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map={protocol}:{protocol},CONTROLLER:PLAINTEXT
+security.inter.broker.protocol={protocol}
 log.dirs={data}
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
@@ -39,14 +40,22 @@ log.cleaner.enable=false
 class KafkaBroker:
     """Kafka's data folder; `running` starts a broker on it, any number of times."""
 
-    def __init__(self, jars: Path, folder: Path, settings: str = "", features: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        jars: Path,
+        folder: Path,
+        settings: str = "",
+        features: Sequence[str] = (),
+        protocol: str = "PLAINTEXT",
+    ) -> None:
         self._jars = jars
         self.data = folder / "data"
         self._output = folder / "output"
         self._port = free_port()
         self.address = f"127.0.0.1:{self._port}"
         self._properties = folder / "server.properties"
-        properties = _PROPERTIES.format(port=self._port, controller_port=free_port(), data=self.data)
+        ports = {"port": self._port, "controller_port": free_port()}
+        properties = _PROPERTIES.format(**ports, data=self.data, protocol=protocol)
         self._properties.write_text(properties + settings)
         command = java_command(jars, "kafka.tools.StorageTool", "-XX:TieredStopAtLevel=1")
         arguments = ["format", "-t", CLUSTER_ID, "-c", str(self._properties)]

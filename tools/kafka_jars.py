@@ -26,16 +26,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 VERSION = "4.1.0"
+LATER_VERSION = "4.2.0"
+"""For what 4.1 does not serve yet; fetched only to record its answers."""
 FOLDER = Path(__file__).resolve().parents[1] / ".cache" / f"kafka-{VERSION}"
 LIMIT_SECONDS = 120.0
 OLDEST_JAVA = 17
 
-_POM = f"""<project>
+_POM = """<project>
   <modelVersion>4.0.0</modelVersion>
   <groupId>qanat</groupId><artifactId>kafka-jars</artifactId><version>1</version>
   <dependencies>
     <dependency>
-      <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version>
+      <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>@version@</version>
     </dependency>
     <dependency>
       <groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId><version>1.7.36</version>
@@ -82,6 +84,11 @@ def have_jars(folder: Path = FOLDER, limit_seconds: float = LIMIT_SECONDS, asked
     return folder
 
 
+def have_later_jars() -> Path:
+    """The folder with the jars of the later Kafka, fetched first where they are missing."""
+    return have_jars(FOLDER.with_name(f"kafka-{LATER_VERSION}"))
+
+
 def java_command(folder: Path, main_class: str, *options: str) -> list[str]:
     """The start of a command line that runs one of Kafka's classes; its arguments come after."""
     return ["java", *options, "-Dfile.encoding=UTF-8", "-cp", f"{folder}/*", main_class]
@@ -111,14 +118,15 @@ def _claimed(path: Path) -> Iterator[None]:
 
 
 def _fetch(folder: Path, limit_seconds: float) -> None:
+    version = folder.name.rpartition("-")[2]
     with tempfile.TemporaryDirectory(prefix="fetching-", dir=folder.parent) as workplace:
         pom, jars = Path(workplace) / "pom.xml", Path(workplace) / "jars"
-        pom.write_text(_POM)
+        pom.write_text(_POM.replace("@version@", version))
         command = ["mvn", "--batch-mode", "--quiet", "--file", str(pom), _PLUGIN]
         options = ["-DincludeScope=runtime", f"-DoutputDirectory={jars}", "-Dmaven.artifact.threads=12"]
         _run([*command, *options], limit_seconds)
         if not any(jars.glob("kafka_2.13-*.jar")):
-            raise JarsUnavailableError(f"Maven ended well, but did not bring the jars of Kafka {VERSION}")
+            raise JarsUnavailableError(f"Maven ended well, but did not bring the jars of Kafka {version}")
         jars.rename(folder)
 
 

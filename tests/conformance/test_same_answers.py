@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 
 import pytest
 from verify.conformance import brokers, page, script, table
-from verify.conformance.play import Play
+from verify.conformance.users import USERS
 
 from qanat.api.api_table import SERVED
 from qanat.model.errors import QanatError
 
 CONVERSATIONS = sorted(script.load())
 NOT_IN_KAFKA = ("GetReplicaLogInfo",)
-"""Between brokers, and newer than the recorded Kafka (KIP-966)."""
-NOT_RECORDED = (
-    "DescribeAcls",
-    "CreateAcls",
-    "DeleteAcls",
-    "DescribeUserScramCredentials",
-    "AlterUserScramCredentials",
-)
-"""The recorded Kafka has neither an authorizer nor users; `tests/servers/kafka/test_acls.py` asks for these."""
+"""Between brokers, and not served by Kafka 4.1 or 4.2 (KIP-966)."""
+FOR_EVERYONE = ("ApiVersions", "SaslHandshake", "SaslAuthenticate")
+SOME_USERS = ("none", "literal", "denied", "root")
+_BY_A_USER = re.compile(r"(\w+) v(\d+) \[([\w-]+)\]")
 
 
 def hold(name: str) -> tuple[list[table.Difference], list[BaseException]]:
     """The differences in one conversation with a fresh node, and the node's faults."""
-    with brokers.qanat() as (address, faults):
-        play = Play(address, name)
+    with brokers.qanat(is_secured=name in script.SECURED) as (address, faults):
+        play = script.play_of(address, name)
         script.hold(play)
     return list(table.compare(name, table.read(name), play.steps)), faults
 
@@ -56,7 +52,7 @@ def test_every_listed_difference_names_a_conversation() -> None:
 
 
 def test_nothing_is_recorded_that_is_not_held() -> None:
-    assert sorted(path.stem for path in table.RECORDED.glob("*.jsonl")) == CONVERSATIONS
+    assert sorted(path.stem for path in table.paths()) == CONVERSATIONS
 
 
 def test_every_api_in_every_version_is_part_of_a_conversation() -> None:
@@ -65,11 +61,26 @@ def test_every_api_in_every_version_is_part_of_a_conversation() -> None:
     served = [
         (one.api.name, f"v{version}")
         for one in SERVED.values()
-        if one.api.name not in (*NOT_IN_KAFKA, *NOT_RECORDED)
+        if one.api.name not in NOT_IN_KAFKA
         for version in range(one.first_version, one.last_version + 1)
     ]
 
     assert [row for row in served if row not in asked] == []
+
+
+def test_every_api_in_every_version_is_asked_for_by_every_user() -> None:
+    """A new API, or a new version of one, needs its request in `verify/conformance/conversations/access`."""
+    titles = [step.title for name in CONVERSATIONS if name in script.SECURED for step in table.read(name)]
+    asked = {(found[1], int(found[2]), found[3]) for title in titles if (found := _BY_A_USER.match(title))}
+    wanted = [
+        (one.api.name, version, user)
+        for one in SERVED.values()
+        if one.api.name not in NOT_IN_KAFKA
+        for version in range(one.first_version, one.last_version + 1)
+        for user in (SOME_USERS if one.api.name in FOR_EVERYONE else USERS)
+    ]
+
+    assert [row for row in wanted if row not in asked] == []
 
 
 def test_the_page_about_differences_is_the_list() -> None:

@@ -3,6 +3,7 @@
 - `script`        the conversations by name, and what most of them begin with
 - `conversations` the scripts, a module for each family of APIs
 - `play`          a conversation being held: requests on raw connections, answers written down
+- `users`         the users of a secured broker and their rules; `cast` asks for each API as each of them
 - `normal_form`   answers in a form that compares: drawn ids named, clocks and addresses left out
 - `brokers`       the two brokers: Qanat in this process, Apache Kafka with the same settings
 - `table`         recorded answers as files, and the fields that differ

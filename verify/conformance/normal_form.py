@@ -30,10 +30,22 @@ _KEYS = (
     "index",
     "partition",
 )
-_MORE_KEYS = ("api_key", "node_id", "broker_id", "log_dir", "group_instance_id", "member_id", "producer_id")
+_MORE_KEYS = (
+    "api_key",
+    "node_id",
+    "broker_id",
+    "log_dir",
+    "group_instance_id",
+    "member_id",
+    "producer_id",
+    "user",
+    "mechanism",
+)
+_RULES = ("DescribeAclsResource", "AclDescription", "DeleteAclsMatchingAcl")
+"""Rows without an order and without a key of their own; their hosts are part of a rule."""
 _LEFT_OUT = ("throttle_time_ms", "error_message", "batch_index_error_message")
 _OTHERS = {"ListedGroup": "group_id", "MetadataResponseTopic": "name", "DescribeLogDirsTopic": "name"}
-_OTHERS |= {"TransactionState": "transactional_id"}
+_OTHERS |= {"TransactionState": "transactional_id", "DescribeTopicPartitionsResponseTopic": "name"}
 _BATCH_PREFIX = 12
 _DRAWN_LENGTH, _UUID_LENGTH = 22, 36
 """Of ids that Kafka and we draw for members of groups of the new protocol, without a name in front."""
@@ -77,6 +89,10 @@ class Normaliser:
             return _readable(bytes(value))
         return value
 
+    def introduce(self, kind: str, drawn: object) -> None:
+        """Give a drawn id the next name of its kind."""
+        self._alias(kind, drawn)
+
     def _struct(self, value: msgspec.Struct) -> dict[str, Any]:
         fields: dict[str, Any] = {}
         for field in msgspec.structs.fields(type(value)):
@@ -86,12 +102,16 @@ class Normaliser:
             if field.name in _LEFT_OUT or _is_default(field, found):
                 continue
             rule = self._rules.get(field.name)
+            if field.name == "host" and type(value).__name__ in _RULES:
+                rule = None
             fields[field.name] = self.normal(found) if rule is None else self.normal(rule(found))
         return fields
 
     def _rows(self, items: list[Any]) -> Any:
         if not items or not isinstance(items[0], msgspec.Struct):
             return [self.normal(item) for item in items]
+        if type(items[0]).__name__ in _RULES:
+            return sorted((self.normal(item) for item in items), key=repr)
         key = _key_of(items)
         if key is None:
             return [self.normal(item) for item in items]

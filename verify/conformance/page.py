@@ -25,7 +25,7 @@ This page is generated from `tests/conformance/differences.yaml`.
 
 def rendered() -> str:
     entries = table.listed()
-    recorded = sorted(table.RECORDED.glob("*.jsonl"))
+    recorded = table.paths()
     steps = sum(len(path.read_text().splitlines()) for path in recorded)
     parts = [_HEAD.format(conversations=len(recorded), steps=f"{steps:,}")]
     for title, kind in (("On purpose", "deliberate"), ("Not yet", "not yet")):

@@ -21,9 +21,14 @@ from typing import Any
 
 from qanat.api.api_table import SERVED
 from qanat.wire.kafka.headers import frame_request, read_response_header
+from qanat.wire.kafka.messages.sasl_authenticate import SaslAuthenticateRequest
+from qanat.wire.kafka.messages.sasl_handshake import SaslHandshakeRequest
 from qanat.wire.kafka.registry import APIS, ApiKey
 from verify.conformance.normal_form import Normaliser
+from verify.conformance.users import PASSWORD, ROOT, USERS
 
+STRANGER = "stranger"
+"""How the names of connections begin that do not log in by themselves."""
 CLOSED = "the connection is closed"
 SILENCE = "no answer"
 TIMEOUT_S = 6.0
@@ -96,8 +101,10 @@ class Connection:
 class Play:
     """One conversation with one broker; `on` names the connection, which is opened on first use."""
 
-    def __init__(self, address: str, name: str) -> None:
+    def __init__(self, address: str, name: str, *, is_secured: bool = False) -> None:
+        """On a secured broker, `on` names the user as well; a connection of any other name is the super user's."""
         self._address = address
+        self._is_secured = is_secured
         self._connections: dict[str, Connection] = {}
         self._normaliser = Normaliser(name)
         self.name = name
@@ -115,7 +122,15 @@ class Play:
     def connection(self, on: str = "a") -> Connection:
         if on not in self._connections:
             self._connections[on] = Connection(self._address)
+            if self._is_secured and not on.startswith(STRANGER):
+                self._log_in(on)
         return self._connections[on]
+
+    def _log_in(self, on: str) -> None:
+        user = on if on in USERS else ROOT
+        self.quietly(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest("PLAIN"), on)
+        token = f"\0{user}\0{PASSWORD}".encode()
+        assert not self.quietly(ApiKey.SASL_AUTHENTICATE, 1, SaslAuthenticateRequest(token), on).error_code
 
     def disconnect(self, on: str = "a") -> None:
         self._connections.pop(on).close()
@@ -148,6 +163,10 @@ class Play:
         self.note(title, answer if isinstance(answer, str) else "an answer")
         if answer == CLOSED:
             self.disconnect(on)
+
+    def introduce(self, kind: str, drawn: object) -> None:
+        """Name an id that a broker drew, where answers would name several in the order of chance."""
+        self._normaliser.introduce(kind, drawn)
 
     def note(self, title: str, answer: Any) -> None:
         self.steps.append(Step(title, answer if isinstance(answer, str) else self._normaliser.normal(answer)))

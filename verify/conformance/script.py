@@ -23,6 +23,8 @@ from verify.conformance.play import CLOSED, Play
 Conversation = Callable[[Play], None]
 
 CONVERSATIONS: dict[str, Conversation] = {}
+SECURED: set[str] = set()
+"""The conversations with a broker whose clients authenticate, and that has an authorizer."""
 START_MS = 1_750_000_000_000
 """The timestamp of the first record of every conversation."""
 
@@ -35,11 +37,22 @@ def conversation(function: Conversation) -> Conversation:
     return function
 
 
+def secured_conversation(function: Conversation) -> Conversation:
+    """Register a conversation with a secured broker."""
+    SECURED.add(function.__name__.replace("_", "-"))
+    return conversation(function)
+
+
 def load() -> dict[str, Conversation]:
     """Every conversation of every module."""
-    for path in sorted((Path(__file__).parent / "conversations").glob("[a-z]*.py")):
-        import_module(f"verify.conformance.conversations.{path.stem}")
+    here = Path(__file__).parent
+    for path in sorted((here / "conversations").rglob("[a-z]*.py")):
+        import_module(f"verify.conformance.{'.'.join(path.relative_to(here).with_suffix('').parts)}")
     return CONVERSATIONS
+
+
+def play_of(address: str, name: str) -> Play:
+    return Play(address, name, is_secured=name in SECURED)
 
 
 def hold(play: Play) -> None:

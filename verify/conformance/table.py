@@ -1,6 +1,7 @@
 """Recorded answers as files, and the differences between two conversations.
 
-A file is a conversation, a line is a step: `{"step": …, "answer": …}`. A difference is found at a path such as
+A file is a conversation, a line is a step: `{"step": …, "answer": …}`, or `{"step": …, "as": 7}` where the answer is
+that of the seventh line. A difference is found at a path such as
 `responses/t/partition_responses/0/error_code`, which the list of known differences matches by pattern.
 """
 
@@ -19,8 +20,13 @@ from verify.conformance.play import Step
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "tests" / "conformance" / "kafka-4.1"
+LATER = ROOT / "tests" / "conformance" / "kafka-4.2"
+"""Answers of a later Kafka, in conversations whose names end with `OF_LATER`."""
+OF_LATER = "-of-kafka-4-2"
 LISTED = ROOT / "tests" / "conformance" / "differences.yaml"
 ABSENT = "(absent)"
+_WORTH_A_LINE = 24
+"""Shorter answers are repeated."""
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,17 +61,30 @@ def listed() -> list[Listed]:
 
 
 def path_of(name: str) -> Path:
-    return RECORDED / f"{name}.jsonl"
+    return (LATER if name.endswith(OF_LATER) else RECORDED) / f"{name}.jsonl"
+
+
+def paths() -> list[Path]:
+    """Every recorded conversation."""
+    return sorted([*RECORDED.glob("*.jsonl"), *LATER.glob("*.jsonl")])
 
 
 def write(name: str, steps: list[Step]) -> None:
-    lines = [json.dumps({"step": step.title, "answer": step.answer}, ensure_ascii=False) for step in steps]
+    lines: list[str] = []
+    first: dict[str, int] = {}
+    for step in steps:
+        answer = json.dumps(step.answer, ensure_ascii=False)
+        line = first.setdefault(answer, len(lines) + 1)
+        same = line <= len(lines) and len(answer) > _WORTH_A_LINE
+        lines.append(
+            json.dumps({"step": step.title} | ({"as": line} if same else {"answer": step.answer}), ensure_ascii=False)
+        )
     path_of(name).write_text("\n".join(lines) + "\n")
 
 
 def read(name: str) -> list[Step]:
     rows = [json.loads(line) for line in path_of(name).read_text().splitlines()]
-    return [Step(row["step"], row["answer"]) for row in rows]
+    return [Step(row["step"], rows[row["as"] - 1]["answer"] if "as" in row else row["answer"]) for row in rows]
 
 
 def compare(name: str, kafka: list[Step], qanat: list[Step]) -> Iterator[Difference]:

@@ -162,6 +162,14 @@ class AccessCheck(Struct, frozen=True):
             return any(self.permissions.allow(operation, ResourceKind.TOPIC, name) for name in topics)
         return answer
 
+    def may_on_cluster_or_topic(self, operation: Operation, name: str) -> bool:
+        """Whether the caller may do this to every topic, by a rule about the cluster, or to this one."""
+        return self.may_cluster(operation) or self.may_topic(operation, name)
+
+    def may_describe_topic(self, name: str) -> bool:
+        """The same as `may_topic`, where a refusal is for another reason."""
+        return self.permissions.allow(Operation.DESCRIBE, ResourceKind.TOPIC, name)
+
     def may_group(self, operation: Operation, name: str) -> bool:
         return self.may(operation, ResourceKind.GROUP, name)
 

@@ -31,6 +31,8 @@ PREFIX_SIZE = 16
 _LENGTH_AT = 8
 MAGIC_AT = 16
 CRC_FROM = 21
+ATTRIBUTES_AT = 22
+"""The byte of the attributes that has a meaning."""
 BYTES_BEFORE_LENGTH = 12
 """Bytes of a batch that `batch_length` does not count: base offset and itself."""
 

@@ -31,7 +31,13 @@ if TYPE_CHECKING:
 
 def authorize(request: AlterPartitionReassignmentsRequest, access: AccessCheck) -> Verdict:
     """ALTER on the cluster."""
-    refused = AlterPartitionReassignmentsResponse(error_code=DENIED, error_message=None, responses=[])
+    rows = [
+        ReassignableTopicResponse(
+            topic.name, [ReassignablePartitionResponse(one.partition_index, DENIED, None) for one in topic.partitions]
+        )
+        for topic in request.topics
+    ]
+    refused = AlterPartitionReassignmentsResponse(error_code=DENIED, error_message=None, responses=rows)
     return needs_cluster(Operation.ALTER, access, refused)
 
 

@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 
 def authorize(request: ListPartitionReassignmentsRequest, access: AccessCheck) -> Verdict:
     """DESCRIBE on the cluster."""
-    refused = ListPartitionReassignmentsResponse(error_code=DENIED, error_message=None, topics=[])
+    rows = [
+        OngoingTopicReassignment(
+            topic.name, [OngoingPartitionReassignment(number) for number in topic.partition_indexes]
+        )
+        for topic in request.topics or ()
+    ]
+    refused = ListPartitionReassignmentsResponse(error_code=DENIED, error_message=None, topics=rows)
     return needs_cluster(Operation.DESCRIBE, access, refused)
 
 

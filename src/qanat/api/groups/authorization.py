@@ -23,7 +23,7 @@ class _Commit(Protocol[Topic]):
     topics: list[Topic]
 
 
-def reads_group(group_id: str, access: AccessCheck, response: type[Any]) -> Verdict:
+def reads_group(group_id: str, access: AccessCheck, response: Callable[..., Any]) -> Verdict:
     """READ on the group, or the whole request is refused."""
     if access.may_group(Operation.READ, group_id):
         return access.grant()

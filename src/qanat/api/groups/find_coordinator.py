@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Protocol
 
+from qanat.api.cluster.authorization import needs_cluster
 from qanat.api.endpoints import endpoint_of
 from qanat.api.request_context import RequestContext
 from qanat.model.error_codes import ErrorCode
@@ -43,8 +44,9 @@ def _names_state(key: str) -> bool:
 
 def authorize(request: FindCoordinatorRequest, access: AccessCheck) -> Verdict:
     """DESCRIBE on each group or transactional id. Only brokers look for share state: CLUSTER_ACTION on the cluster."""
-    if request.key_type == SHARE_STATE and not access.may_cluster(Operation.CLUSTER_ACTION):
-        return access.deny(_denied(request, access.version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    if request.key_type == SHARE_STATE:
+        refused = _denied(request, access.version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return needs_cluster(Operation.CLUSTER_ACTION, access, refused)
     is_transaction = request.key_type == TRANSACTION
     kind = ResourceKind.TRANSACTIONAL_ID if is_transaction else ResourceKind.GROUP
     code = ErrorCode.GROUP_AUTHORIZATION_FAILED

@@ -7,6 +7,7 @@ v6   flexible    v7   protocol type    v8   reason    v9   the leader may have t
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING
 
 from qanat.api.groups.authorization import reads_group
@@ -25,7 +26,8 @@ _SKIP_FROM = 9
 
 def authorize(request: JoinGroupRequest, access: AccessCheck) -> Verdict:
     """READ on the group."""
-    return reads_group(request.group_id, access, JoinGroupResponse)
+    name = None if access.version >= _PROTOCOL_TYPE_FROM else ""
+    return reads_group(request.group_id, access, partial(JoinGroupResponse, protocol_name=name))
 
 
 def handle(request: JoinGroupRequest, context: RequestContext) -> object:

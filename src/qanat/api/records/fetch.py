@@ -157,7 +157,11 @@ def _note_progress(request: FetchRequest, context: RequestContext, follower: int
     epoch = -1 if request.replica_state is None else request.replica_state.replica_epoch
     for place, one in enumerate(wanted):
         partition = one.partition
-        if isinstance(partition, Partition) and one.leader_epoch == partition.leader_epoch:
+        if not isinstance(partition, Partition):
+            continue
+        if one.leader_epoch < 0 and not _is_replica(follower, partition):
+            wanted[place] = one._replace(partition=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif one.leader_epoch == partition.leader_epoch:
             if _has_diverged(one, partition):
                 continue  # Its log diverged: its progress counts after it has truncated.
             if not context.broker.isr_changes.note_fetch(partition, follower, epoch, one.offset, one.start_offset):
@@ -166,6 +170,10 @@ def _note_progress(request: FetchRequest, context: RequestContext, follower: int
                 throttled.append(place)
                 wanted[place] = one._replace(is_throttled=throttles.is_leading_exceeded())
     return throttled
+
+
+def _is_replica(follower: int, partition: Partition) -> bool:
+    return partition.leader is not None and follower in partition.leader.replicas
 
 
 def _report_high_watermark(

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 
 def authorize(request: OffsetForLeaderEpochRequest, access: AccessCheck) -> Verdict:
-    """DESCRIBE on each topic."""
+    """DESCRIBE on each topic, or CLUSTER_ACTION on the cluster."""
+    is_broker = access.may_cluster(Operation.CLUSTER_ACTION)
     request.topics, denied = access.split(
-        request.topics, lambda topic: access.may_topic(Operation.DESCRIBE, topic.topic)
+        request.topics, lambda topic: is_broker or access.may_topic(Operation.DESCRIBE, topic.topic)
     )
     return access.grant_without(denied, lambda response: response.topics, _denied)
 

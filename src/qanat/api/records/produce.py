@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from qanat.api.records.append import ALL, LEADER, NONE, may_append
 from qanat.api.records.leader_hints import add_leader_hints
-from qanat.api.records.transactional_produce import FirstWrites, first_writes, verify_transaction
+from qanat.api.records.transactional_produce import FirstWrites, first_writes, is_transactional, verify_transaction
 from qanat.api.request_context import RequestContext
 from qanat.broker.broker import Broker
 from qanat.broker.replicas.durable_acknowledgement import DurableAcknowledgement
@@ -63,6 +63,8 @@ _WITH_LOG_START = (
 )
 """Errors that Kafka answers with the log start offset: by it a producer sees whether its records are deleted."""
 
+_NO_TRANSACTIONAL_ID = "a transactional batch needs the transactional id of its producer"
+
 Part = tuple[Partition, memoryview, PartitionProduceResponse]
 
 
@@ -90,7 +92,9 @@ class Produce:
                 result = PartitionProduceResponse(data.index, base_offset=-1)
                 results.append(result)
                 found = self._find(topic, data.index, broker)
-                if isinstance(found, ErrorCode):
+                if self._request.transactional_id is None and is_transactional(data.records):
+                    _refuse(result, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, _NO_TRANSACTIONAL_ID)
+                elif isinstance(found, ErrorCode):
                     result.error_code = found
                 elif not data.records:
                     _refuse(result, ErrorCode.INVALID_RECORD, "a produce request needs exactly one batch per partition")
@@ -215,11 +219,10 @@ class Produce:
 
 
 def authorize(request: ProduceRequest, access: AccessCheck) -> Verdict:
-    """WRITE on each topic; a transactional producer needs WRITE on its transactional id as well."""
+    """WRITE on each topic; a transactional producer needs WRITE on its transactional id as well, and must name it."""
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    transactional_id = request.transactional_id
     allowed, denied = access.split(request.topic_data, lambda topic: may_append(access, topic.name, topic.topic_id))
-    if transactional_id is not None and not access.may_transactional_id(Operation.WRITE, transactional_id):
+    if not _may_use_transaction(request, access):
         allowed, denied, code = [], request.topic_data, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if not denied:
         return access.grant()
@@ -235,6 +238,12 @@ def authorize(request: ProduceRequest, access: AccessCheck) -> Verdict:
         return response
 
     return access.grant(complete)
+
+
+def _may_use_transaction(request: ProduceRequest, access: AccessCheck) -> bool:
+    if request.transactional_id is not None:
+        return access.may_transactional_id(Operation.WRITE, request.transactional_id)
+    return not any(is_transactional(row.records) for topic in request.topic_data for row in topic.partition_data)
 
 
 def handle(request: ProduceRequest, context: RequestContext) -> object:

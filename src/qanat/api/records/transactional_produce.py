@@ -14,7 +14,7 @@ from qanat.broker.replicas.partition import Partition
 from qanat.model.error_codes import ErrorCode
 from qanat.transactions.records import CLASSIC, EPOCH_PER_TRANSACTION
 from qanat.transactions.requests import ProducerIdAndEpoch
-from qanat.wire.batch_header import HEADER_SIZE, read_header
+from qanat.wire.batch_header import ATTRIBUTES_AT, HEADER_SIZE, TRANSACTIONAL, read_header
 
 if TYPE_CHECKING:
     from qanat.api.request_context import RequestContext
@@ -29,6 +29,11 @@ _TRY_AGAIN = (
     ErrorCode.NOT_COORDINATOR,
 )
 """Errors of the coordinator, not of the write: older clients do not retry them."""
+
+
+def is_transactional(batch: memoryview | None) -> bool:
+    """Whether a batch says that it is part of a transaction; a batch of whatever soundness."""
+    return batch is not None and len(batch) > ATTRIBUTES_AT and bool(batch[ATTRIBUTES_AT] & TRANSACTIONAL)
 
 
 def first_writes(parts: Sequence[tuple[Partition, memoryview, object]]) -> FirstWrites:

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 def authorize(request: DescribeUserScramCredentialsRequest, access: AccessCheck) -> Verdict:
     """DESCRIBE on the cluster."""
-    refused = DescribeUserScramCredentialsResponse(error_code=DENIED, error_message="Cluster authorization failed.")
+    message = "Cluster authorization failed."
+    rows = [DescribeUserScramCredentialsResult("", DENIED, message) for _ in request.users or ()]
+    refused = DescribeUserScramCredentialsResponse(error_code=DENIED, error_message=message, results=rows)
     return needs_cluster(Operation.DESCRIBE, access, refused)
 
 

@@ -48,6 +48,8 @@ def changes_offsets(
     request.topics, denied = access.split(
         request.topics, lambda topic: access.may_topic(Operation.READ, topic.topic_name)
     )
+    if denied and not request.topics:
+        return access.deny(response(error_message=None, responses=[refused(topic) for topic in denied]))
     return access.grant_without(denied, lambda made: made.responses, refused, unless_error=True)
 
 

@@ -40,7 +40,7 @@ def authorize(request: ShareAcknowledgeRequest, access: AccessCheck) -> Verdict:
     request.topics, denied = access.split(
         request.topics, lambda topic: access.may_topic_or_id(Operation.READ, None, bytes(topic.topic_id))
     )
-    return access.grant_without(denied, lambda response: response.responses, _denied)
+    return access.grant_without(denied, lambda response: response.responses, _denied, unless_error=True)
 
 
 def _denied(topic: AcknowledgeTopic) -> ShareAcknowledgeTopicResponse:

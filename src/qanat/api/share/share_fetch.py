@@ -60,11 +60,13 @@ def authorize(request: ShareFetchRequest, access: AccessCheck) -> Verdict:
     denied += revoked
     if denied:
         request.max_wait_ms = 0
-    return access.grant_without(denied, lambda response: response.responses, _denied)
+    return access.grant_without(denied, lambda response: response.responses, _denied, unless_error=True)
 
 
 def _revoked(request: ShareFetchRequest, access: AccessCheck) -> list[FetchTopic]:
-    """Topics of the session that the caller may not read any more."""
+    """Topics of the session that the caller may not read any more; a new session has none."""
+    if request.share_session_epoch == FIRST_EPOCH:
+        return []
     session = access.broker.share_partitions.sessions.find(Member(request.group_id or "", request.member_id or ""))
     revoked: dict[bytes, FetchTopic] = {}
     for topic_id, partition in () if session is None else session.partitions:
@@ -77,7 +79,10 @@ def _revoked(request: ShareFetchRequest, access: AccessCheck) -> list[FetchTopic
 def _denied(topic: FetchTopic) -> ShareFetchableTopicResponse:
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     rows = [
-        PartitionData(row.partition_index, code, records=b"", acknowledge_error_code=code) for row in topic.partitions
+        PartitionData(
+            row.partition_index, code, records=b"", acknowledge_error_code=code if row.acknowledgement_batches else 0
+        )
+        for row in topic.partitions
     ]
     return ShareFetchableTopicResponse(topic.topic_id, rows)
 

@@ -15,4 +15,4 @@ DENIED_MESSAGE = "Authorization failed."
 
 
 def may_create(name: str, access: AccessCheck) -> bool:
-    return access.may_cluster(Operation.CREATE) or access.may_topic(Operation.CREATE, name)
+    return access.may_on_cluster_or_topic(Operation.CREATE, name)

@@ -56,19 +56,29 @@ class _Deletion:
 
 
 def authorize(request: DeleteTopicsRequest, access: AccessCheck) -> Verdict:
-    """DELETE on each topic. A refusal names a topic as the request did: an id does not reveal its name."""
-    request.topic_names, denied_names = access.split(
-        request.topic_names, lambda name: access.may_topic(Operation.DELETE, name)
-    )
+    """DELETE on each topic, or on the cluster.
+
+    Who may describe a topic learns that it is not there, and the name of an id; others learn neither.
+    """
+    request.topic_names, denied_names = access.split(request.topic_names, lambda name: _may_ask(name, access))
     request.topics, denied = access.split(
-        request.topics, lambda topic: access.may_topic_or_id(Operation.DELETE, topic.name, topic.topic_id)
+        request.topics, lambda topic: _may_ask(access.topic_name(topic.name, topic.topic_id), access)
     )
     everything = [DeleteTopicState(name) for name in denied_names] + denied
-    return access.grant_without(everything, lambda response: response.responses, _denied)
+    return access.grant_without(everything, lambda response: response.responses, lambda topic: _denied(topic, access))
 
 
-def _denied(topic: DeleteTopicState) -> DeletableTopicResult:
-    return DeletableTopicResult(topic.name, topic.topic_id, DENIED, DENIED_MESSAGE)
+def _may_ask(name: str | None, access: AccessCheck) -> bool:
+    """Whether the handler may answer for a topic: it does not know it, or the caller may delete it."""
+    if name is None or (access.may_describe_topic(name) and name not in access.broker.metadata.image.topics):
+        return True
+    return access.may_on_cluster_or_topic(Operation.DELETE, name)
+
+
+def _denied(topic: DeleteTopicState, access: AccessCheck) -> DeletableTopicResult:
+    name = access.topic_name(topic.name, topic.topic_id)
+    is_shown = topic.name is not None or (name is not None and access.may_describe_topic(name))
+    return DeletableTopicResult(name if is_shown else None, topic.topic_id, DENIED, DENIED_MESSAGE)
 
 
 async def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:

@@ -51,7 +51,7 @@ def authorize(request: DescribeTopicPartitionsRequest, access: AccessCheck) -> V
         if is_nothing:
             response.topics = []
         for topic in response.topics:
-            if not topic.error_code and topic.name:
+            if topic.name:
                 topic.topic_authorized_operations = access.topic_operations(topic.name)
         response.topics += [
             DescribeTopicPartitionsResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic.name) for topic in denied

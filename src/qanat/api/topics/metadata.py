@@ -45,7 +45,8 @@ def authorize(request: MetadataRequest, access: AccessCheck) -> Verdict:
     allowed: list[MetadataRequestTopic] = []
     denied: list[MetadataRequestTopic] = []
     if not is_all:
-        allowed, denied = access.split(request.topics or (), lambda topic: _may_see(topic, access))
+        creates = request.allow_auto_topic_creation and access.broker.settings.auto_create_topics_enable
+        allowed, denied = access.split(request.topics or (), lambda topic: _may_see(topic, access, creates=creates))
         # In version 0 alone an empty list means all topics; there, an impossible name stands for none.
         request.topics = allowed or ([MetadataRequestTopic(name="")] if access.version == 0 else [])
 
@@ -54,11 +55,11 @@ def authorize(request: MetadataRequest, access: AccessCheck) -> Verdict:
             response.topics = [one for one in response.topics if access.may_topic(Operation.DESCRIBE, one.name or "")]
         elif not allowed:
             response.topics = []
-        response.topics += [_denied(topic) for topic in denied]
         if request.include_topic_authorized_operations:
             for topic in response.topics:
-                if not topic.error_code and topic.name:
+                if topic.name:
                     topic.topic_authorized_operations = access.topic_operations(topic.name)
+        response.topics += [_denied(topic) for topic in denied]
         if request.include_cluster_authorized_operations:
             response.cluster_authorized_operations = access.cluster_operations()
         return response
@@ -66,7 +67,7 @@ def authorize(request: MetadataRequest, access: AccessCheck) -> Verdict:
     return access.grant(complete)
 
 
-def _may_see(topic: MetadataRequestTopic, access: AccessCheck) -> bool:
+def _may_see(topic: MetadataRequestTopic, access: AccessCheck, *, creates: bool) -> bool:
     """Whether the caller may describe a topic and, where the request would create it, create it."""
     name = access.topic_name(topic.name, topic.topic_id)
     if name is None:
@@ -74,13 +75,13 @@ def _may_see(topic: MetadataRequestTopic, access: AccessCheck) -> bool:
     if not access.may_topic(Operation.DESCRIBE, name):
         return False
     is_there = name in access.broker.metadata.image.topics
-    return is_there or may_create(name, access) or not access.broker.settings.auto_create_topics_enable
+    return is_there or not creates or may_create(name, access)
 
 
 def _denied(topic: MetadataRequestTopic) -> MetadataResponseTopic:
-    if topic.topic_id != ZERO_UUID:
-        return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic.topic_id)
-    return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic.name)
+    """A refusal names a topic as the request did: an id does not reveal its name."""
+    name = None if topic.topic_id != ZERO_UUID else topic.name
+    return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, topic.topic_id)
 
 
 async def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse:

@@ -50,7 +50,11 @@ def authorize(request: AddPartitionsToTxnRequest, access: AccessCheck) -> Verdic
     _, denied = access.split(topics, lambda topic: access.may_topic(Operation.WRITE, topic.name))
     if not denied:
         return access.grant()
-    codes = dict.fromkeys((topic.name for topic in topics), ErrorCode.OPERATION_NOT_ATTEMPTED)
+    known = access.broker.metadata.image.topics
+    codes = {
+        topic.name: ErrorCode.OPERATION_NOT_ATTEMPTED if topic.name in known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for topic in topics
+    }
     codes |= dict.fromkeys((topic.name for topic in denied), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return access.deny(_denied(topics, codes))
 

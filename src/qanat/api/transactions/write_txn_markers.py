@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 def authorize(request: WriteTxnMarkersRequest, access: AccessCheck) -> Verdict:
-    """CLUSTER_ACTION on the cluster."""
-    if access.may_cluster(Operation.CLUSTER_ACTION):
+    """CLUSTER_ACTION on the cluster, or ALTER: an administrator ends a transaction that hangs (KIP-664)."""
+    if access.may_cluster(Operation.CLUSTER_ACTION) or access.may_cluster(Operation.ALTER):
         return access.grant()
     return access.deny(WriteTxnMarkersResponse([_denied(marker) for marker in request.markers]))
 

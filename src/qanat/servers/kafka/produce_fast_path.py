@@ -17,6 +17,7 @@ from typing import Final
 
 from qanat.api.permissions import Permissions
 from qanat.api.records.leader_hints import add_leader_hints
+from qanat.api.records.transactional_produce import is_transactional
 from qanat.broker.broker import Broker
 from qanat.broker.replicas.durable_acknowledgement import DurableAcknowledgement
 from qanat.broker.replicas.partition import Partition, Written
@@ -108,10 +109,12 @@ def append(request: FastProduce, batch: memoryview, partition: Partition) -> Wri
     header = request.header
     try:
         if header is not None and is_sound(header, batch):
-            if header.is_transactional and not is_open(partition, header):
+            if header.is_transactional and (request.transactional_id is None or not is_open(partition, header)):
                 return None
             return partition.append_fast(batch, header)
-        return partition.append_now(batch) if request.transactional_id is None else None
+        if request.transactional_id is not None or is_transactional(batch):
+            return None
+        return partition.append_now(batch)
     except QanatError:
         return None
 
