@@ -13,14 +13,22 @@ from qanat.wire.kafka.messages import (
     alter_share_group_offsets,
     delete_share_group_offsets,
     delete_share_group_state,
+    delete_topics,
+    describe_cluster,
+    describe_log_dirs,
     describe_producers,
     describe_share_group_offsets,
     describe_transactions,
     elect_leaders,
     end_txn,
+    fetch,
     get_replica_log_info,
     initialize_share_group_state,
+    list_groups,
     list_partition_reassignments,
+    list_transactions,
+    metadata,
+    produce,
     read_share_group_state,
     share_acknowledge,
     share_fetch,
@@ -44,10 +52,56 @@ NEVER_REFUSED = {
     ApiKey.API_VERSIONS: "every client may ask",
     ApiKey.SASL_HANDSHAKE: "every client may authenticate",
     ApiKey.SASL_AUTHENTICATE: "every client may authenticate",
-    ApiKey.DESCRIBE_CLUSTER: "every client may ask; operations are shown to those who may describe the cluster",
-    ApiKey.LIST_GROUPS: "leaves out what may not be described",
-    ApiKey.LIST_TRANSACTIONS: "leaves out what may not be described",
 }
+LEFT_OUT: dict[ApiKey, tuple[Callable[[int], Any], Callable[[Any], bool], int]] = {
+    ApiKey.LIST_GROUPS: (
+        lambda version: list_groups.ListGroupsRequest(),
+        lambda answer: GROUP in [group.group_id for group in answer.groups],
+        99,
+    ),
+    ApiKey.LIST_TRANSACTIONS: (
+        lambda version: list_transactions.ListTransactionsRequest(),
+        lambda answer: TRANSACTION in [one.transactional_id for one in answer.transaction_states],
+        99,
+    ),
+    ApiKey.DESCRIBE_CLUSTER: (
+        lambda version: describe_cluster.DescribeClusterRequest(True),
+        lambda answer: answer.cluster_authorized_operations != 0,
+        99,
+    ),
+    ApiKey.DESCRIBE_LOG_DIRS: (
+        lambda version: describe_log_dirs.DescribeLogDirsRequest(None),
+        lambda answer: bool(answer.results),
+        2,
+    ),
+}
+"""Requests that show less instead of being refused, whether an answer shows it, and the last version of that kind."""
+
+
+def _produce_by_id(topic_id: bytes) -> Any:
+    rows = [produce.PartitionProduceData(0, None)]
+    return produce.ProduceRequest(acks=1, topic_data=[produce.TopicProduceData("", topic_id, rows)])
+
+
+def _fetch_by_id(topic_id: bytes) -> Any:
+    return fetch.FetchRequest(topics=[fetch.FetchTopic("", topic_id, [fetch.FetchPartition()])])
+
+
+def _metadata_by_id(topic_id: bytes) -> Any:
+    return metadata.MetadataRequest([metadata.MetadataRequestTopic(topic_id, None)], False)
+
+
+def _delete_by_id(topic_id: bytes) -> Any:
+    return delete_topics.DeleteTopicsRequest([], [delete_topics.DeleteTopicState(None, topic_id)], 1000)
+
+
+BY_ID: dict[ApiKey, tuple[Callable[[bytes], Any], int]] = {
+    ApiKey.PRODUCE: (_produce_by_id, 13),
+    ApiKey.FETCH: (_fetch_by_id, 13),
+    ApiKey.METADATA: (_metadata_by_id, 12),
+    ApiKey.DELETE_TOPICS: (_delete_by_id, 6),
+}
+"""Requests that name a topic by its id, and the first version that can."""
 
 
 def _add_partitions(version: int) -> Any:
