@@ -6,7 +6,7 @@ them away, and the broker must answer accordingly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -15,76 +15,16 @@ from tests.servers.kafka import authorization_rows, test_authorization
 from tests.servers.kafka.authorization_rows import BY_ID, LEFT_OUT, NEVER_REFUSED, ROWS, TRANSACTION
 from tests.servers.kafka.raw import RawClient
 from tests.servers.kafka.test_authorization import REQUESTS, TOPIC, _beat
+from tests.servers.permission_scenarios import Image, Recorder, scenarios
 
 from qanat.api.api_table import SERVED
 from qanat.broker.security.acl_authorizer import AclAuthorizer
-from qanat.broker.security.acl_entries import entry_of
-from qanat.cluster.acls import key_of
-from qanat.cluster.values import AclEntry
-from qanat.security.acls import ANY, ANY_PRINCIPAL, Acl, PatternType, Permission
-from qanat.security.authentication import Principal
-from qanat.security.authorization import Operation, Resource, ResourceKind
 from qanat.servers.listener_security import ListenerSecurity
 from qanat.testing import EmbeddedBroker
 from qanat.wire.kafka.messages import init_producer_id
 from qanat.wire.kafka.registry import ApiKey
 
-Need = tuple[Operation, Resource]
-CALLER, HERE, ELSEWHERE = "User:ANONYMOUS", "127.0.0.1", "10.9.9.9"
-KINDS = (ResourceKind.TOPIC, ResourceKind.GROUP, ResourceKind.CLUSTER, ResourceKind.TRANSACTIONAL_ID)
-
-
-class Recorder:
-    """Allows everything, and remembers what it was asked for."""
-
-    def __init__(self) -> None:
-        self.asked: dict[Need, None] = {}
-
-    def allows(self, principal: Principal, host: str, operation: Operation, resource: Resource) -> bool:
-        self.asked[operation, resource] = None
-        return True
-
-
-class Image:
-    """The rules of a scenario."""
-
-    def __init__(self) -> None:
-        self.acls: dict[str, AclEntry] = {}
-        self.acls_version = 0
-        self.unreadable: dict[str, str] = {}
-
-    def set(self, acls: list[Acl]) -> None:
-        self.acls = {key_of(entry_of(acl)): entry_of(acl) for acl in acls}
-        self.acls_version += 1
-
-
-def literal(need: Need, **fields: Any) -> Acl:
-    operation, resource = need
-    acl = Acl(resource.kind, resource.name, PatternType.LITERAL, CALLER, HERE, operation, Permission.ALLOW)
-    return msgspec.structs.replace(acl, **fields)
-
-
-def everything(permission: Permission) -> list[Acl]:
-    return [Acl(kind, ANY, PatternType.LITERAL, ANY_PRINCIPAL, ANY, Operation.ALL, permission) for kind in KINDS]
-
-
-SCENARIOS: dict[str, tuple[Callable[[list[Need]], list[Acl]], bool]] = {
-    "none": (lambda needs: [], False),
-    "allow": (lambda needs: [literal(need) for need in needs], True),
-    "prefix": (
-        lambda needs: [literal(need, name=need[1].name[:2], pattern=PatternType.PREFIXED) for need in needs],
-        True,
-    ),
-    "wildcard": (lambda needs: [literal(need, name=ANY, principal=ANY_PRINCIPAL, host=ANY) for need in needs], True),
-    "all operations": (lambda needs: everything(Permission.ALLOW), True),
-    "deny": (lambda needs: everything(Permission.ALLOW) + everything(Permission.DENY), False),
-    "another principal": (lambda needs: [literal(need, principal="User:other") for need in needs], False),
-    "another host": (lambda needs: [literal(need, host=ELSEWHERE) for need in needs], False),
-    "longer name": (lambda needs: [literal(need, name=need[1].name + "x") for need in needs], False),
-}
-"""The rules of each scenario by what is needed, and whether they are enough."""
-
-
+CALLER = "User:ANONYMOUS"
 Cell = tuple[ApiKey, int, str]
 """An API, a version, and how the request names what it is about."""
 NAMED, IDENTIFIED, LISTED = "by name", "by id", "in a list"
@@ -181,7 +121,7 @@ def test_an_api_is_answered_as_its_rules_say(broker: EmbeddedBroker, cell: Cell)
     image = Image()
     security = ListenerSecurity(authorizer=AclAuthorizer(image))
     wrong = []
-    for name, (rules, is_enough) in SCENARIOS.items():
+    for name, (rules, is_enough) in scenarios(CALLER).items():
         image.set(rules(needs))
         if is_served(broker, security, cell) is not is_enough:
             wrong.append(name)
