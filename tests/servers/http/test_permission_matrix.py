@@ -68,11 +68,12 @@ ROWS: dict[str, tuple[str, Any]] = {
     "describe_broker": ("/api/v1/brokers/0", None),
     "describe_transaction": (f"/api/v1/transactions/{TRANSACTION}", None),
     "abort_transaction": (f"/api/v1/transactions/{TRANSACTION}/abort", None),
+    "metrics": ("/metrics", None),
 }
 """The request of an operation that may be refused: its path, and its body."""
 LEFT_OUT = {"list_topics": TOPIC, "list_groups": GROUP, "list_transactions": TRANSACTION}
 """Lists, and what they leave out for those who may not describe it."""
-FOR_ALL_USERS = ("describe_cluster", "list_brokers", "metrics")
+FOR_ALL_USERS = ("describe_cluster", "list_brokers")
 """As in Kafka, who is authenticated learns which brokers there are."""
 BY_NAME = {operation.name: operation for operation in OPERATIONS}
 

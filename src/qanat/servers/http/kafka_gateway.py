@@ -29,6 +29,7 @@ from qanat.connection.deadline import Deadline
 from qanat.connection.faults import RETRIABLE, UnreachableError, error_code
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
+from qanat.security.authorization import Operation
 from qanat.servers.http.broker_links import BrokerLinks
 from qanat.servers.http.caller import CLIENT_ID, HttpCaller
 from qanat.servers.http.problems import Problem, problem_of
@@ -105,6 +106,13 @@ class KafkaGateway:
         if security is None:
             return True
         return may_append(security.access(self.broker, caller, _version(SERVED[ApiKey.PRODUCE])), topic)
+
+    def require_describe(self, caller: HttpCaller, what: str) -> None:
+        """Raise where a caller may not describe the cluster; for what no Kafka request stands for."""
+        if self.security is None or self.security.authorizer is None:
+            return
+        if not self.security.access(self.broker, caller, 0).may_cluster(Operation.DESCRIBE):
+            raise problem_of(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, what)
 
     def require_write(self, caller: HttpCaller, topics: Iterable[str]) -> None:
         """Raise where a caller may not write to a topic; for writes under the broker's own name."""

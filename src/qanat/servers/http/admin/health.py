@@ -139,6 +139,8 @@ async def health_live(exchange: Exchange) -> Alive:
 async def metrics(exchange: Exchange) -> Reply:
     from qanat.servers.metrics.exposition import CONTENT_TYPE
 
+    # They name topics: who may not see these in a list does not see them here.
+    exchange.context.gateway.require_describe(exchange.caller, "metrics")
     return Reply(200, await exchange.context.metrics.text(), CONTENT_TYPE.encode())
 
 
