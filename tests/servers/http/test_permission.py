@@ -14,6 +14,7 @@ from tests.servers.http.serving import Answer, ServedNode, node_settings, served
 from qanat.api.interceptor import authorize
 from qanat.broker.security.user_credentials import credential_of
 from qanat.cluster.credentials import decide_upsert
+from qanat.cluster.values import ReplicaFault
 from qanat.security.authentication import Principal
 from qanat.security.authorization import Operation, Resource, ResourceKind
 from qanat.security.scram import verifier_of
@@ -74,6 +75,26 @@ def test_a_caller_may_do_what_its_principal_may(authorized: ServedNode) -> None:
     assert asked(authorized, "alice", "DELETE", "/api/v1/topics/bob-1").status in (403, 404)
     keyed = asked(authorized, "alice", "POST", "/produce", {"topic": "alice-1", "value": 2}, Idempotency_Key="x")
     assert keyed.status == 200
+
+
+def test_health_names_topics_to_those_who_may_see_them(authorized: ServedNode) -> None:
+    names = ["alice-damaged", "bob-damaged"]
+    image = authorized.node.broker.metadata.image
+    for name in names:
+        assert asked(authorized, "root", "POST", "/api/v1/topics", {"name": name, "partitions": 1}).status == 201
+        topic = image.topics[name]
+        image.replica_faults[topic.topic_id, 0] = {0: ReplicaFault(topic.topic_id, 0, ((0, 1),))}
+
+    def named(answer: Answer) -> list[str]:
+        assert (answer.status, answer.json["degraded_count"]) == (200, 2)
+        return sorted(row["topic"] for row in answer.json["degraded"])
+
+    for path in ("/health", "/health/ready"):
+        assert named(authorized.get(path)) == []
+        assert named(asked(authorized, "alice", "GET", path)) == names[:1]
+        assert named(asked(authorized, "root", "GET", path)) == names
+        assert authorized.get(path, Authorization="Basic YWxpY2U6d3Jvbmc=").status == 401
+    image.replica_faults.clear()
 
 
 def test_a_denial_names_the_operation_and_the_resource_and_the_rule_that_is_missing(authorized: ServedNode) -> None:

@@ -46,7 +46,7 @@ class Health(msgspec.Struct):
     partitions: int
     degraded_count: int
     degraded: list[DegradedPartition]
-    """The first hundred of them."""
+    """The first hundred of them, as far as the caller may see their topics."""
     reason: str | None = None
 
 
@@ -125,7 +125,19 @@ def _faults(image: MetadataImage, topic: values.Topic, number: int) -> list[str]
 
 async def health(exchange: Exchange) -> Reply:
     found = await health_of(exchange.context)
+    found.degraded = await _shown(exchange, found.degraded)
     return Reply(200 if found.ready else 503, msgspec.json.encode(found) + b"\n")
+
+
+async def _shown(exchange: Exchange, degraded: list[DegradedPartition]) -> list[DegradedPartition]:
+    """The partitions whose topics the caller may see. Everyone may ask for health, and need not say who asks."""
+    context = exchange.context
+    if context.authentication.is_required:
+        authorization = exchange.header(b"authorization")
+        if authorization is None:
+            return []
+        exchange.caller.principal = await context.authentication.principal_of(authorization)
+    return [row for row in degraded if context.gateway.may_describe(exchange.caller, row.topic)]
 
 
 async def health_ready(exchange: Exchange) -> Reply:
