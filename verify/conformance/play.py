@@ -27,7 +27,7 @@ from qanat.wire.kafka.registry import APIS, ApiKey
 from verify.conformance.normal_form import Normaliser
 from verify.conformance.users import PASSWORD, ROOT, USERS
 
-STRANGER = "stranger"
+UNAUTHENTICATED = "client"
 """How the names of connections begin that do not log in by themselves."""
 CLOSED = "the connection is closed"
 SILENCE = "no answer"
@@ -122,7 +122,7 @@ class Play:
     def connection(self, on: str = "a") -> Connection:
         if on not in self._connections:
             self._connections[on] = Connection(self._address)
-            if self._is_secured and not on.startswith(STRANGER):
+            if self._is_secured and not on.startswith(UNAUTHENTICATED):
                 self._log_in(on)
         return self._connections[on]
 

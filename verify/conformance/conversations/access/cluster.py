@@ -25,7 +25,7 @@ from verify.conformance.cast import Cast, Make, ask_each, prepared
 from verify.conformance.play import Play
 from verify.conformance.script import secured_conversation
 
-NOBODY = "User:nobody"
+UNKNOWN_USER = "User:nobody"
 
 
 def _elect(cast: Cast, version: int) -> Any:
@@ -69,12 +69,12 @@ def permissions_on_the_cluster(play: Play) -> None:
 
 
 SECURITY: dict[ApiKey, Make] = {
-    ApiKey.DESCRIBE_ACLS: lambda cast, version: describe_acls.DescribeAclsRequest(2, None, 1, NOBODY, None, 1, 1),
+    ApiKey.DESCRIBE_ACLS: lambda cast, version: describe_acls.DescribeAclsRequest(2, None, 1, UNKNOWN_USER, None, 1, 1),
     ApiKey.CREATE_ACLS: lambda cast, version: create_acls.CreateAclsRequest(
-        [create_acls.AclCreation(2, cast.topics[0], 3, NOBODY, "*", 3, 3)]
+        [create_acls.AclCreation(2, cast.topics[0], 3, UNKNOWN_USER, "*", 3, 3)]
     ),
     ApiKey.DELETE_ACLS: lambda cast, version: delete_acls.DeleteAclsRequest(
-        [delete_acls.DeleteAclsFilter(2, cast.topics[3], 3, NOBODY, None, 1, 1)]
+        [delete_acls.DeleteAclsFilter(2, cast.topics[3], 3, UNKNOWN_USER, None, 1, 1)]
     ),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: lambda cast, version: (
         describe_user_scram_credentials.DescribeUserScramCredentialsRequest(

@@ -10,7 +10,7 @@ from qanat.wire.kafka.messages.metadata import MetadataRequest
 from qanat.wire.kafka.messages.sasl_authenticate import SaslAuthenticateRequest
 from qanat.wire.kafka.messages.sasl_handshake import SaslHandshakeRequest
 from qanat.wire.kafka.registry import ApiKey
-from verify.conformance.play import STRANGER, Play
+from verify.conformance.play import UNAUTHENTICATED, Play
 from verify.conformance.script import secured_conversation
 from verify.conformance.users import PASSWORD
 
@@ -33,7 +33,7 @@ TOKENS = {
 
 def _on(play: Play, number: int) -> tuple[str, Callable[..., Any]]:
     """A connection of nobody yet, and how to ask on it."""
-    on = f"{STRANGER} {number}"
+    on = f"{UNAUTHENTICATED} {number}"
     return on, lambda key, version, request, note="": play.exchange(key, version, request, note, on)
 
 
