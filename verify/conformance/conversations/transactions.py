@@ -207,6 +207,9 @@ def produce_in_a_transaction(play: Play) -> None:
         play.exchange(ApiKey.PRODUCE, version, writing(who, topic, 0, b"a", b"b"), "added")
         play.exchange(ApiKey.PRODUCE, version, writing(who, topic, 0, b"a", b"b"), "once more")
         play.exchange(ApiKey.PRODUCE, version, writing(who, topic, 5), "a gap")
+        unnamed = writing(who, topic, 2)
+        unnamed.transactional_id = None
+        play.exchange(ApiKey.PRODUCE, version, unnamed, "without its id")
         end(play, who, is_commit=version != 10)
         play.exchange(ApiKey.PRODUCE, version, writing(who, topic, 2), "after the end")
         play.exchange(ApiKey.FETCH, 11, fetch_request(topic, isolation_level=1), f"committed, after v{version}")
