@@ -16,8 +16,8 @@ _HEAD = """# Where Qanat answers differently from Kafka
 
 Scripted conversations cover every API that Qanat serves in every version, the ways to get each wrong, and, with an
 authorizer, each as users with every kind of rule and with each operation alone. Apache Kafka 4.1 answered them (4.2
-some that 4.1 does not serve), and its answers are recorded. The tests hold the same {conversations} conversations, {steps}
-requests in all, with Qanat and compare the answers field by field. This page lists all differences.
+some that 4.1 does not serve), and its answers are recorded. The tests hold the same {conversations} conversations,
+{steps} requests in all, with Qanat and compare the answers field by field. This page lists all differences.
 The tests do not compare ids that a broker draws, times, addresses and the words of error messages.
 
 This page is generated from `tests/conformance/differences.yaml`.
