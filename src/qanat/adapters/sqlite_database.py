@@ -4,13 +4,16 @@ Rule 1: WAL with synchronous=FULL: a commit that returned is on disk.
 Rule 2: a writing transaction takes the write lock at its beginning.
 Rule 3: after a failed fsync nothing more is accepted (the kernel marks lost pages clean).
 Rule 4: only the opening is retried; errors leave as `StoreUnavailableError`.
+Rule 5: a new database is readable by its owner only, and so are the `-wal` and `-shm` that SQLite makes beside it.
 """
 
 from __future__ import annotations
 
+import os
+import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import apsw
@@ -21,6 +24,7 @@ from qanat.model.errors import StoreUnavailableError
 SqliteValue = None | int | float | str | bytes
 
 _OPEN_RETRY_SECONDS = 0.01
+_PRIVATE = 0o600
 
 
 class SqliteDatabase:
@@ -31,6 +35,7 @@ class SqliteDatabase:
         check_library(apsw.sqlite_lib_version())
         self.path = path
         self._failure: str | None = None
+        _create_private(path)
         with self._translated("open"):
             self._connection = apsw.Connection(path, vfs=vfs)
             self._connection.set_busy_timeout(busy_timeout_ms)
@@ -118,3 +123,12 @@ class SqliteDatabase:
                 time.sleep(_OPEN_RETRY_SECONDS)
             else:
                 return
+
+
+def _create_private(path: str) -> None:
+    """Create the file where there is none; one that is there keeps its mode.
+
+    `mknod` opens nothing: closing a descriptor of a database would drop the locks that this process has on it.
+    """
+    with suppress(OSError):  # It is there, or SQLite reports what is wrong.
+        os.mknod(path, _PRIVATE | stat.S_IFREG)
