@@ -67,8 +67,10 @@ class Application:
             operation, places = self._routes.find(scope["method"], scope["path"])
             name = operation.name
             caller = caller_of(scope, self._context.gateway.security)
-            if self._context.authentication.is_required and not operation.is_public:
-                caller.authenticated(await self._context.authentication.authenticate(authorization_of(scope), caller))
+            if self._context.authentication.is_required:
+                given = authorization_of(scope)
+                if given is not None or not operation.is_public:
+                    caller.authenticated(await self._context.authentication.authenticate(given, caller))
             exchange = Exchange(self._context, caller, scope, receive, send)
             if exchange.header(b"origin") is not None:
                 refuse_other_origin(exchange)

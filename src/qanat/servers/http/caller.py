@@ -30,6 +30,7 @@ class HttpCaller:
         "__weakref__",
         "expires_at_s",
         "host",
+        "is_authenticated",
         "is_closed_by_broker",
         "is_inter_broker",
         "is_over_inter_broker",
@@ -52,6 +53,8 @@ class HttpCaller:
         self.host = address[0] if address else ""
         self.peer = f"{address[0]}:{address[1]}" if address else ""
         self.principal = principal
+        self.is_authenticated = False
+        """Whether `Authorization` proved the principal."""
         self.expires_at_s: float | None = None
         """When its token ends, in seconds since 1970; a stream ends with it."""
         self.security = security
@@ -64,6 +67,7 @@ class HttpCaller:
 
     def authenticated(self, accepted: Accepted) -> None:
         self.principal, self.expires_at_s = accepted.principal, accepted.expires_at_s
+        self.is_authenticated = True
 
     def close(self) -> None:
         """Do nothing: every HTTP request is answered."""

@@ -1,10 +1,16 @@
-"""`/health` and `/metrics`: whether this node is alive and ready, and its counters."""
+"""`/health` and `/metrics`: whether this node is alive and ready, and its counters.
+
+Rule: where HTTP requires authentication, a client without it learns the status and nothing else; an authenticated one
+      learns the names of the topics that it may describe.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.cluster import values
@@ -33,21 +39,21 @@ class DegradedPartition(msgspec.Struct):
 
 
 class Health(msgspec.Struct):
-    """Whether this node can be used."""
+    """Whether this node can be used; a client that should authenticate and has not gets the first three."""
 
     status: Status
     """`DEGRADED`: some partitions have problems; `UNHEALTHY`: nothing can be written."""
     live: bool
     ready: bool
-    node_id: int
-    cluster_id: str
-    brokers: int
-    topics: int
-    partitions: int
-    degraded_count: int
-    degraded: list[DegradedPartition]
-    """The first hundred of them, as far as the caller may see their topics."""
-    reason: str | None = None
+    node_id: int | UnsetType = UNSET
+    cluster_id: str | UnsetType = UNSET
+    brokers: int | UnsetType = UNSET
+    topics: int | UnsetType = UNSET
+    partitions: int | UnsetType = UNSET
+    degraded_count: int | UnsetType = UNSET
+    degraded: list[DegradedPartition] | UnsetType = UNSET
+    """The first hundred of them."""
+    reason: str | UnsetType | None = None
 
 
 class Alive(msgspec.Struct):
@@ -56,7 +62,8 @@ class Alive(msgspec.Struct):
     live: bool
 
 
-async def health_of(context: HttpContext) -> Health:
+async def health_of(context: HttpContext, sees: Callable[[str], bool]) -> Health:
+    """The health of this node; `sees` says which topics are named."""
     broker = context.broker
     image = broker.metadata.image
     degraded: list[DegradedPartition] = []
@@ -69,7 +76,7 @@ async def health_of(context: HttpContext) -> Health:
             problem = _problem(context, topic.name, number)
             if problem is not None:
                 count += 1
-                if count <= _SHOWN_MAX:
+                if len(degraded) < _SHOWN_MAX and sees(topic.name):
                     leader = image.state(topic, number).leader
                     degraded.append(DegradedPartition(topic.name, number, leader, problem))
     reason = None
@@ -123,21 +130,18 @@ def _faults(image: MetadataImage, topic: values.Topic, number: int) -> list[str]
     return replica_problems(image.state(topic, number), evidence)
 
 
+def _every_topic(name: str) -> bool:
+    return True
+
+
 async def health(exchange: Exchange) -> Reply:
-    found = await health_of(exchange.context)
-    found.degraded = await _shown(exchange, found.degraded)
+    context, caller = exchange.context, exchange.caller
+    security = context.gateway.security
+    access = None if security is None else security.access(context.broker, caller, 0)
+    found = await health_of(context, _every_topic if access is None else access.visibility)
+    if context.authentication.is_required and not caller.is_authenticated:
+        found = Health(found.status, found.live, found.ready, reason=UNSET)
     return Reply(200 if found.ready else 503, msgspec.json.encode(found) + b"\n")
-
-
-async def _shown(exchange: Exchange, degraded: list[DegradedPartition]) -> list[DegradedPartition]:
-    """The partitions whose topics the caller may see. Everyone may ask for health, and need not say who asks."""
-    context = exchange.context
-    if context.authentication.is_required:
-        authorization = exchange.header(b"authorization")
-        if authorization is None:
-            return []
-        exchange.caller.principal = await context.authentication.principal_of(authorization)
-    return [row for row in degraded if context.gateway.may_describe(exchange.caller, row.topic)]
 
 
 async def health_ready(exchange: Exchange) -> Reply:
@@ -161,7 +165,7 @@ OPERATIONS = (
         "GET",
         "/health",
         health,
-        "Whether this node lives and can serve; 503 where it cannot",
+        "Whether this node lives and can serve; 503 where it cannot. Details are for authenticated clients",
         "health",
         answer=Health,
         statuses=(503,),
