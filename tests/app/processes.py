@@ -58,11 +58,15 @@ class RunningBroker:
 
 @contextlib.contextmanager
 def running_broker(
-    folder: Path, *arguments: str, environment: Mapping[str, str] | None = None, command: str = "start"
+    folder: Path,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    command: str = "start",
+    log_level: str = "info",
 ) -> Iterator[RunningBroker]:
     """A broker with these arguments; killed at the end if it is still there."""
     log = folder / f"broker-{len(list(folder.glob('broker-*.log')))}.log"
-    line = [*QANAT, command, "--log-format", "json", "--log-level", "info", *arguments]
+    line = [*QANAT, command, "--log-format", "json", "--log-level", log_level, *arguments]
     with log.open("wb") as stderr, (folder / "banner.txt").open("wb") as stdout:
         process = subprocess.Popen(
             line, cwd=folder, stdout=stdout, stderr=stderr, env=clean_environment(**(environment or {}))

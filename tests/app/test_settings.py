@@ -192,7 +192,7 @@ log.retention.check.interval.ms=300000
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ("num.partitons=3", "unknown setting 'num.partitons' (-X num.partitons=3); did you mean num.partitions?"),
+        ("num.partitons=3", "unknown setting 'num.partitons' (-X num.partitons); did you mean num.partitions?"),
         ("num.partitions=many", "num.partitions = 'many' (-X num.partitions=many): a whole number is expected"),
         ("num.partitions=0", "num.partitions = '0' (-X num.partitions=0): a whole number of at least 1 is expected"),
         (

@@ -1,18 +1,27 @@
-"""No secret of a broker appears in its log, its metrics, its settings as clients see them, or any `repr`."""
+"""No secret of a broker appears in its log, its metrics, its settings as clients see them, or any `repr`.
+
+Tokens, API keys and the output of a whole process are in `tests/app/secure/test_no_secret_is_shown.py`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.servers.kafka.raw import RawClient
 from tests.servers.tls.certificates import Authority
 
+from qanat.app.settings.source_value import SourceValue
+from qanat.broker.security.user_credentials import credential_of
+from qanat.cluster import values
 from qanat.connection.cluster import Cluster
 from qanat.connection.sasl import NotAuthenticatedError
 from qanat.connection.security import Security, security_of
+from qanat.security.scram import ScramVerifier
+from qanat.security.tls_settings import TlsSettings
 from qanat.testing import EmbeddedBroker
 from qanat.wire.kafka.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from qanat.wire.kafka.registry import ApiKey
@@ -76,3 +85,39 @@ def test_no_secret_is_shown_anywhere(tmp_path: Path, caplog: pytest.LogCaptureFi
     for where, text in said.items():
         for secret in secrets:
             assert secret not in text, where
+
+
+SECRET = "hunter2-hunter2"
+CLIENT = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+OBJECTS: dict[str, Callable[[], object]] = {
+    "TLS of a broker": lambda: TlsSettings(
+        ssl_keystore_key=SECRET, ssl_keystore_certificate_chain="x", ssl_key_password=SECRET
+    ),
+    "value of a setting": lambda: SourceValue("listener.name.http.ssl.key.password", SECRET, "x"),
+    "client with a password": lambda: security_of(
+        {**CLIENT, "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": SECRET}
+    ),
+    "client with a key": lambda: security_of(
+        {"security.protocol": "SSL", "ssl.key.pem": SECRET, "ssl.key.password": SECRET, "ssl.certificate.pem": "x"}
+    ),
+    "client with a token": lambda: security_of({**CLIENT, "sasl.oauthbearer.token": SECRET}),
+    "client of a token endpoint": lambda: security_of(
+        {
+            **CLIENT,
+            "sasl.oauthbearer.token.endpoint.url": "https://login.example/token",
+            "sasl.oauthbearer.client.id": "build",
+            "sasl.oauthbearer.client.secret": SECRET,
+        }
+    ),
+    "verifier": lambda: ScramVerifier(SECRET.encode(), SECRET.encode(), SECRET.encode(), 4096),
+    "stored verifier": lambda: credential_of(ScramVerifier(SECRET.encode(), SECRET.encode(), SECRET.encode(), 4096)),
+    "stored API key": lambda: values.ApiKey(user="u", hash=SECRET.encode(), created_ms=1, expires_ms=2),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_no_repr_of_an_object_that_has_a_secret_shows_it(name: str) -> None:
+    made = OBJECTS[name]()
+
+    for text in (repr(made), str(made), f"{[made]}"):
+        assert SECRET not in text

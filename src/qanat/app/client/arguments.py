@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qanat.app.settings.source_value import leading_name
 from qanat.model.errors import QanatError
 
 
@@ -15,6 +16,6 @@ def assignments(pairs: list[str] | tuple[str, ...]) -> dict[str, str]:
     for pair in pairs:
         name, separator, value = pair.partition("=")
         if not separator or not name:
-            raise WrongArgumentError(f"{pair!r} should read name=value")
+            raise WrongArgumentError(f"{leading_name(pair)!r} should read name=value")
         found[name] = value
     return found

@@ -16,7 +16,7 @@ from qanat.app.settings.node_settings import NodeSettings
 from qanat.app.settings.own_settings import OwnSettings
 from qanat.app.settings.secret_values import resolved
 from qanat.app.settings.settings_file import read_file
-from qanat.app.settings.source_value import HIDDEN, SourceValue, is_secret
+from qanat.app.settings.source_value import HIDDEN, SourceValue, is_secret, leading_name
 from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.broker.settings.topic_settings import TopicSetting
 from qanat.groups.settings import GroupSettings
@@ -71,9 +71,16 @@ def assignment(text: str) -> SourceValue:
     """`-X name=value`."""
     name, separator, value = text.partition("=")
     if not separator or not name:
-        raise InvalidSettingError(f"-X {text}: write it as -X name=value")
-    origin = f"-X {name.strip()}={HIDDEN}" if is_secret(name.strip()) else f"-X {text}"
-    return SourceValue(name.strip(), value.strip(), origin)
+        raise InvalidSettingError(f"-X {leading_name(text)}: write it as -X name=value")
+    return SourceValue(name.strip(), value.strip(), _origin(name.strip(), text))
+
+
+def _origin(name: str, text: str) -> str:
+    """The place of a flag, for errors: an unknown name may be a misspelled secret's, so its value is not shown."""
+    if is_secret(name):
+        return f"-X {name}={HIDDEN}"
+    is_known = setting_of(name) in SETTINGS or name in BY_KEY
+    return f"-X {text}" if is_known else f"-X {name}"
 
 
 def _resolved(source: Iterable[SourceValue], listeners: ListenerSources, notices: list[str]) -> dict[str, SourceValue]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from msgspec import Struct
 
 from qanat.model.errors import InvalidSettingError
@@ -37,3 +39,14 @@ def is_secret(name: str) -> bool:
     True
     """
     return name.endswith(_SECRETS)
+
+
+def leading_name(text: str) -> str:
+    """The name at the beginning of an argument; what follows may be a secret.
+
+    >>> leading_name("ssl.key.password:hunter2")
+    'ssl.key.password'
+    """
+    match = re.match(r"[\w.-]*", text)
+    assert match is not None, "it may be empty"
+    return match[0]
