@@ -37,6 +37,7 @@ def test_a_secure_cluster_serves_its_administrator_and_no_one_else(
                 assert line, printed
                 printed += line
             folder = tmp_path / "data" / "security"
+            assert f"https://127.0.0.1:{port + 10} " in printed
             assert f"qanat topic list --command-config {folder / 'client.properties'}" in printed
             assert all(one.stat().st_mode & 0o077 == 0 for one in (tmp_path / "data", folder, *folder.iterdir()))
             client = settings_of_file(str(folder / "client.properties")).values

@@ -89,6 +89,7 @@ def test_clients_work_and_the_suggested_rules_are_all_that_they_need(
     ]
     for command in commands:
         run_command(broker, capsys, *shlex.split(command)[1:])
+    assert "qanat acl add" not in run_command(broker, capsys, "acl", "suggest"), "nothing is missing any more"
     authorizer = broker.node.broker.acl_authorizer
     assert authorizer is not None
     assert authorizer.dry_run is not None

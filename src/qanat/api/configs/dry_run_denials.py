@@ -8,8 +8,11 @@ import msgspec
 from qanat.broker.broker import Broker
 from qanat.broker.settings.effective_settings import SettingEntry, SettingSource
 from qanat.broker.settings.setting_kinds import SettingKind
+from qanat.security.authorization import Resource
 
 NAME = "authorizer.dry.run.denials"
+_NO_HOST = ""
+"""An address that no rule names."""
 
 
 class DenialRow(msgspec.Struct, frozen=True):
@@ -30,13 +33,15 @@ class DenialReport(msgspec.Struct, frozen=True):
 
 
 def denials_entry(broker: Broker) -> SettingEntry | None:
-    """The report as a setting; None where there is no dry run."""
-    dry_run = None if broker.acl_authorizer is None else broker.acl_authorizer.dry_run
-    if dry_run is None:
+    """The report as a setting, without what rules for all hosts decide by now; None where there is no dry run."""
+    authorizer = broker.acl_authorizer
+    dry_run = None if authorizer is None else authorizer.dry_run
+    if authorizer is None or dry_run is None:
         return None
     rows = [
         DenialRow(one.principal, one.operation.name, one.kind.name, one.name, count)
         for one, count in dry_run.counts.items()
+        if authorizer.decide(one.principal, _NO_HOST, one.operation, Resource(one.kind, one.name)).acl is None
     ]
     text = msgspec.json.encode(DenialReport(dry_run.dropped, rows)).decode()
     meaning = "What rules would have denied, recorded by the authorizer's dry run."

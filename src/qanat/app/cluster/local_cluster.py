@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from qanat.app.cluster.cluster_plan import ClusterPlan
-from qanat.app.cluster.local_security import asked_as_broker, with_secrets
+from qanat.app.cluster.local_security import asked_as_broker, listeners_of, with_secrets
 from qanat.app.cluster.pid_file import ClusterError
 from qanat.app.cluster.supervisor import Supervisor
 from qanat.app.terminal.progress import status_line
@@ -104,9 +104,11 @@ async def _wait_for_all_brokers(plan: ClusterPlan) -> None:
 
 def _banner(plan: ClusterPlan, supervisor: Supervisor) -> str:
     pids = supervisor.pids()
+    served = listeners_of(plan, plan.brokers[0]).http
+    scheme = "https" if served is not None and served.has_tls else "http"
     lines = [f"Qanat: {len(plan.brokers)} brokers", ""]
     for broker in plan.brokers:
-        http = "" if broker.http_port is None else f"  http://127.0.0.1:{broker.http_port}"
+        http = "" if broker.http_port is None else f"  {scheme}://127.0.0.1:{broker.http_port}"
         lines.append(f"  broker {broker.node_id}  kafka {broker.address}{http}  pid {pids[broker.node_id]}")
     bootstrap = ",".join(broker.address for broker in plan.brokers)
     users = [one.split("=", 1)[1] for one in plan.settings if one.startswith("sasl.plain.credentials.file=")]
