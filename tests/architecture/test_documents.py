@@ -57,6 +57,18 @@ def test_a_page_names_only_sources_that_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_page_names_only_tests_that_exist(page: Path) -> None:
+    """`tests/file.py::test_name`."""
+    mentioned = re.findall(r"`(tests/[\w/.-]+\.py)::(test_\w+)`", page.read_text())
+
+    assert [
+        (path, test)
+        for path, test in mentioned
+        if not (ROOT / path).exists() or f"def {test}(" not in (ROOT / path).read_text()
+    ] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_a_page_names_only_modules_that_exist(page: Path) -> None:
     """`api/records/produce`, with or without `.py` or the name of something inside."""
     mentioned = re.findall(rf"`((?:{'|'.join(PACKAGES)})/[\w/]+)(?:\.\w+)?`", page.read_text())
