@@ -172,6 +172,19 @@ async def test_c80_whoever_commits_sees_it_though_the_watch_goes_past_it() -> No
     await store.close()
 
 
+async def test_c80_whoever_deletes_no_longer_sees_it_though_the_watch_goes_past_it() -> None:
+    store = LyingStore(deaf_to_the_first)
+    await store.commit([], [settings_of("t", 1)])
+    async with kept_up(store) as keeper:
+        assert "t" in keeper.image.topic_configs
+        committing = asyncio.create_task(keeper.commit([], [Delete(keys.topic_config("t"))]))
+        await asyncio.sleep(0)
+        await store.commit([], [settings_of("other", 1)])
+        assert await committing
+        assert "t" not in keeper.image.topic_configs
+    await store.close()
+
+
 async def test_a_commit_that_changes_nothing_is_not_waited_for_in_a_store_that_others_use(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -40,6 +40,7 @@ class Stage(ClusterRun):
         min_in_sync: int = 2,
         configs: dict[str, str] | None = None,
         is_synced: bool = True,
+        has_users: bool = False,
     ) -> None:
         plan = Plan(
             brokers=brokers,
@@ -57,6 +58,7 @@ class Stage(ClusterRun):
             rivals=0,
             slow_share=0.0,
             work_s=0.0005,
+            has_users=has_users,
         )
         super().__init__(1, plan)
         self._script = script

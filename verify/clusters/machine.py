@@ -14,6 +14,7 @@ from types import TracebackType
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.app.node.node import Node
+from qanat.app.settings.listeners import ListenerAddress
 from qanat.app.settings.node_settings import NodeSettings
 from qanat.broker.controller import controller_loop
 from qanat.broker.metadata import image_watcher
@@ -38,10 +39,10 @@ from verify.clusters.store import SimStore
 
 EPOCH_MS = 1_700_000_000_000
 """The wall clock when a simulation begins."""
-PORT, INTER_BROKER_PORT = 9092, 19092
+PORT, USERS_PORT, INTER_BROKER_PORT = 9092, 9093, 19092
 _COORDINATORS = 3
 """Partitions of each internal topic: few, so that each gets many records."""
-_RECONCILE_S = 5.0
+RECONCILE_S = 5.0
 """Instead of the product's half a minute: a run takes some seconds."""
 _SETTLED_S = 1.0
 """Instead of the product's ten seconds."""
@@ -97,8 +98,12 @@ class Machine:
         seed: int | str,
         settings: BrokerSettings,
         topic_defaults: Mapping[str, str],
-        reconcile_s: float = _RECONCILE_S,
+        reconcile_s: float = RECONCILE_S,
+        *,
+        has_users: bool = False,
     ) -> None:
+        """With `has_users`, ACLs decide, and there is a listener for clients that authenticate; all others are super
+        users."""
         cooperative_yield.clock = loop.time  # When a handler yields must not depend on how fast this computer is.
         image_watcher.RECONCILE_S = reconcile_s
         controller_loop.SETTLED_S = _SETTLED_S
@@ -110,15 +115,21 @@ class Machine:
         self._seed = seed
         self._settings = settings
         self._topic_defaults = topic_defaults
+        self._has_users = has_users
         self.disk = SimDisk(f"{seed} {node_id}", is_traced=False)
         self.owner = Owner(self.host)
         self.node: Node | None = None
         self.starts = 0
+        self.start_s = 0.0
+        """When it was last started."""
+        self.gaps_at_start = 0
         self.lied_at = 0
         """The store's revision when the disk last returned changed: earlier ISR members may lack records."""
 
         self.on_high_watermark: Callable[[PartitionLog], None] | None = None
         """Called whenever a high watermark on this machine has moved; set before it starts."""
+        self.on_started: Callable[[Machine], None] | None = None
+        """Called as soon as the broker serves."""
 
     def _logs(self, directory: LogDirectory) -> SimLogs:
         directory.state.on_high_watermark = self.on_high_watermark
@@ -131,6 +142,7 @@ class Machine:
     async def start(self) -> None:
         """Start the broker; returns when it serves, raises where it cannot."""
         self.starts += 1
+        self.start_s, self.gaps_at_start = self._loop.time(), self.store.gaps
         self.owner = Owner(self.host)
         context = copy_context()
         context.run(OWNER.set, self.owner)
@@ -148,7 +160,8 @@ class Machine:
             directory=DirectorySettings(),
             groups=GroupSettings(group_initial_rebalance_delay_ms=0, offsets_topic_num_partitions=_COORDINATORS),
             transactions=TransactionSettings(transaction_state_log_num_partitions=_COORDINATORS),
-            security=SecuritySettings(allow_unauthenticated_clients=True),  # The network is simulated.
+            security=self._security(),
+            listeners=self._listeners(),
             topic_defaults=self._topic_defaults,
         )
         node = Node(
@@ -161,6 +174,27 @@ class Machine:
         )
         await node.__aenter__()
         self.node = node
+        if self.on_started is not None:
+            self.on_started(self)
+
+    def _security(self) -> SecuritySettings:
+        if not self._has_users:
+            return SecuritySettings(allow_unauthenticated_clients=True)  # The network is simulated.
+        return SecuritySettings(
+            allow_unauthenticated_clients=True,
+            security_inter_broker_protocol="PLAINTEXT",
+            sasl_enabled_mechanisms="SCRAM-SHA-256",
+            authorizer_class_name="StandardAuthorizer",
+            super_users="User:ANONYMOUS",
+        )
+
+    def _listeners(self) -> tuple[ListenerAddress, ...]:
+        if not self._has_users:
+            return ()
+        return (
+            ListenerAddress("PLAINTEXT", self.host, PORT, "PLAINTEXT"),
+            ListenerAddress("USERS", self.host, USERS_PORT, "SASL_PLAINTEXT"),
+        )
 
     def _on_fault(self, connection: KafkaConnection, fault: BaseException) -> None:
         """The broker closed a client's connection: because of the client, or because of a bug."""

@@ -11,6 +11,9 @@ from verify.clusters.faults import DRAWN_APART, FAULTS, NEED_FSYNC
 _FEW_KINDS = 0.3
 """Share of runs with few kinds of faults, each of them often."""
 
+_WITH_USERS = 0.25
+"""Share of runs with users and ACLs."""
+
 
 class Plan(Struct, frozen=True):
     """Everything that a seed decides before the run."""
@@ -37,6 +40,8 @@ class Plan(Struct, frozen=True):
     """Mean time of a flush, and of other work on a thread."""
     reads_from_followers: bool = False
     """Whether consumers fetch from a random replica instead of the leader."""
+    has_users: bool = False
+    """Whether there are users with ACLs, which an administrator changes."""
 
     @staticmethod
     def of(seed: int) -> Plan:
@@ -74,4 +79,5 @@ class Plan(Struct, frozen=True):
             slow_share=random.choice((0.0, 0.0, 0.1, 0.3)),
             work_s=random.choice((0.0005, 0.0005, 0.01)),
             reads_from_followers=brokers > 1 and Random(f"nearby {seed}").random() < 0.25,
+            has_users=Random(f"users {seed}").random() < _WITH_USERS,
         )

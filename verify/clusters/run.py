@@ -25,6 +25,9 @@ from qanat.testing.simulation.loop import NO_OWNER, OWNER, Owner, SimLoop
 from qanat.testing.simulation.network import SimNetwork
 from qanat.wire.kafka.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from qanat.wire.kafka.registry import ApiKey
+from verify.clusters.access import TOPIC as GUARDED_TOPIC
+from verify.clusters.access import Access, add_users
+from verify.clusters.acl_observer import AclObserver
 from verify.clusters.background_load import BackgroundLoad
 from verify.clusters.checker import problems
 from verify.clusters.checks import agreement_problems, believed_leader_problems, eviction_problems
@@ -54,6 +57,10 @@ class Report(Struct):
     faults: dict[str, int] = field(default_factory=dict)
     acknowledged: int = 0
     seen: int = 0
+    refusals: int = 0
+    """Requests that ACLs denied."""
+    rule_changes: int = 0
+    """Acknowledged changes of ACLs."""
     virtual_s: float = 0.0
     trace: str = ""
     """Hash of everything that clients saw: one seed, one trace."""
@@ -75,7 +82,7 @@ class ClusterRun:
 
     def run(self) -> Report:
         loop = SimLoop(self.seed, self.plan.work_s)
-        unhandled = UnhandledExceptions(self._note_unhandled)
+        unhandled = UnhandledExceptions(self._note_unless_many)
         loop.set_exception_handler(unhandled.on_loop)
         asyncio.set_event_loop(loop)
         gc.disable()  # A run is short, and `abandon` collects its garbage.
@@ -107,11 +114,14 @@ class ClusterRun:
         self._network = loop.network = SimNetwork(loop, self.seed, slow_share=self.plan.slow_share)
         self._truth = MemoryStore()
         self._ledger = Ledger(self.machines, self._truth, _TOPIC, is_synced=self.plan.is_synced)
+        self._acl_observer = AclObserver(loop, self.machines, self._truth) if self.plan.has_users else None
+        if self.plan.has_users:
+            await add_users(self._truth)
         for node_id in range(self.plan.brokers):
             self.machines.append(self._machine(node_id))
         await asyncio.gather(*(machine.start() for machine in self.machines))
         bootstrap = [(machine.host, PORT) for machine in self.machines]
-        await self._create_topic(bootstrap)
+        await self._create_topic(bootstrap, _TOPIC, self.plan.partitions)
         return bootstrap
 
     async def _live(self, loop: SimLoop) -> None:
@@ -126,6 +136,10 @@ class ClusterRun:
             working.append(self._client(background_load.commit, "g0"))
         if plan.has_operator:
             working += [self._client(background_load.move, "o0"), self._client(background_load.recreate, "o1")]
+        access = await self._access(bootstrap)
+        if access is not None:
+            working += [self._client(access.fill, "a0"), self._client(access.administer, "a1")]
+            working += [self._client(access.write, "writer"), self._client(access.read, "reader")]
         watching = asyncio.create_task(self._watch())
         faults = Faults(loop, self._network, self._truth, self.machines, plan, self.seed)
         self.report.faults = faults.counts
@@ -137,12 +151,26 @@ class ClusterRun:
                 break
             await asyncio.sleep(0.5)  # Clients wait for a response of a machine that is down, or has just restarted.
         clients.is_over = background_load.is_over = True
+        if access is not None:
+            access.is_over = True
         await asyncio.wait(working)
         await self._converge(clients)
         await background_load.check_at_the_end()
+        if access is not None:
+            await access.check_at_the_end()
+            self.report.refusals, self.report.rule_changes = access.refusals, access.changes
         watching.cancel()
         self.report.problems += background_load.problems
         self._judge(clients.history)
+
+    async def _access(self, bootstrap: list[Address]) -> Access | None:
+        """Users with ACLs, and their topic, where the plan has them."""
+        if self._acl_observer is None:
+            return None
+        await self._create_topic(bootstrap, GUARDED_TOPIC, 1)
+        access = Access(bootstrap, self.machines, self._acl_observer, self._note_unless_many, self.seed)
+        await access.prepare()
+        return access
 
     def _machine(self, node_id: int) -> Machine:
         plan = self.plan
@@ -167,19 +195,21 @@ class ClusterRun:
             self.seed,
             settings,
             defaults,
+            has_users=plan.has_users,
         )
+        machine.on_started = self._note_started
         machine.on_high_watermark = lambda log: self._note_committed(machine, log)
         return machine
 
-    async def _create_topic(self, bootstrap: list[Address]) -> None:
+    async def _create_topic(self, bootstrap: list[Address], name: str, partitions: int) -> None:
         plan = self.plan
         configs = {"segment.bytes": str(plan.segment_bytes), "retention.ms": "-1", "retention.bytes": "-1"}
         configs |= self.topic_configs
         if not plan.is_synced:
             configs["flush.messages"] = str(2**63 - 1)
         topic = CreatableTopic(
-            _TOPIC,
-            plan.partitions,
+            name,
+            partitions,
             plan.replicas,
             [],
             [CreatableTopicConfig(name, value) for name, value in configs.items()],
@@ -226,7 +256,8 @@ class ClusterRun:
             await asyncio.sleep(_CHECK_S)
             is_synced = self.plan.is_synced
             found = believed_leader_problems(self.machines, self._truth, _TOPIC, is_synced=is_synced)
-            self._note(found + self._ledger.all_missing())
+            acls = [] if self._acl_observer is None else self._acl_observer.look()
+            self._note(found + self._ledger.all_missing() + acls)
             if len(self.report.problems) > _PROBLEMS_KEPT:
                 return
 
@@ -236,11 +267,17 @@ class ClusterRun:
         if log.topic_partition.topic == _TOPIC and is_alive and len(self.report.problems) <= _PROBLEMS_KEPT:
             self._note(self._ledger.committed(machine, log))
 
-    def _note_unhandled(self, found: list[str]) -> None:
+    def _note_unless_many(self, found: list[str]) -> None:
         if len(self.report.problems) <= _PROBLEMS_KEPT:
             self._note(found)
 
+    def _note_started(self, machine: Machine) -> None:
+        if self._acl_observer is not None:
+            self._note_unless_many(self._acl_observer.started(machine))
+
     def _note_stored(self, operations: Sequence[Operation]) -> None:
+        if self._acl_observer is not None:
+            self._acl_observer.note_stored(operations)
         if len(self.report.problems) <= _PROBLEMS_KEPT:
             self._note(self._ledger.stored(operations) + eviction_problems(self.machines, operations))
 

@@ -49,6 +49,8 @@ class SimStore:
         """Called with the operations of every commit that the store takes."""
         self.lost_changes = 0
         """How many further changes do not reach the watcher."""
+        self.gaps = 0
+        """How many changes did not reach it."""
 
     def heal(self) -> None:
         self.is_cut = self.is_mute = self.loses_answers = False
@@ -85,6 +87,7 @@ class SimStore:
             await self._travel(is_answer=True)
             if self.lost_changes and isinstance(change, Changes):
                 self.lost_changes -= 1
+                self.gaps += 1
                 continue
             yield change
 

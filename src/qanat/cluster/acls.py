@@ -43,10 +43,13 @@ def key_of(entry: values.AclEntry) -> str:
 
 
 def decide_create(image: MetadataImage, entries: Sequence[values.AclEntry]) -> AclPlan:
-    """Create the rules that are not there yet; at most `ENTRIES_MAX` at once."""
-    new = {key: entry for entry in entries if (key := key_of(entry)) not in image.acls}
-    puts = tuple(Put(key, values.encode(entry)) for key, entry in new.items())
-    return AclPlan(tuple(new.values()), (), (), puts)
+    """Create rules; at most `ENTRIES_MAX` at once.
+
+    Those that the image has are written as well: another broker may have deleted them, and the watch not have told yet.
+    """
+    wanted = {key_of(entry): entry for entry in entries}
+    created = tuple(entry for key, entry in wanted.items() if key not in image.acls)
+    return AclPlan(created, (), (), tuple(Put(key, values.encode(entry)) for key, entry in wanted.items()))
 
 
 def decide_delete(image: MetadataImage, named: Sequence[str]) -> AclPlan:

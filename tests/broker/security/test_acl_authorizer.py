@@ -68,11 +68,13 @@ def test_a_rule_is_in_force_with_the_event_that_brings_it() -> None:
     assert [acl for _, acl in cluster.authorizer.rules()] == [ALLOW]
 
 
-def test_a_rule_that_is_there_is_not_created_again() -> None:
+def test_a_rule_that_is_there_is_written_and_not_reported_again() -> None:
     cluster = Cluster()
     cluster.add(ALLOW)
 
-    assert decide_create(cluster.image, [entry_of(ALLOW)]).operations == ()
+    plan = decide_create(cluster.image, [entry_of(ALLOW)])
+    assert [operation.key for operation in plan.operations if isinstance(operation, Put)] == [key_of(entry_of(ALLOW))]
+    assert plan.created == ()
     assert decide_delete(cluster.image, [key_of(entry_of(DENY))]).operations == ()
 
 

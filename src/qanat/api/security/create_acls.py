@@ -71,9 +71,9 @@ async def _create(request: CreateAclsRequest, context: RequestContext) -> Create
 
 async def _commit(broker: Broker, waiting: dict[int, AclEntry], results: list[AclCreationResult]) -> None:
     """Commit some rules; where the store does not take them, their results say so."""
-    entries = list(waiting.values())
-    if not decide_create(broker.metadata.image, entries).operations:
+    if not waiting:
         return
+    entries = list(waiting.values())
     outcome = await attempt(broker.metadata_changes.carry_out(lambda image: decide_create(image, entries)))
     if isinstance(outcome, Rejection):
         for place in waiting:

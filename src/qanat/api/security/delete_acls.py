@@ -53,6 +53,9 @@ async def _delete(request: DeleteAclsRequest, authorizer: AclAuthorizer, context
     results: list[DeleteAclsFilterResult] = []
 
     async def delete_all() -> None:
+        if (why := await attempt(_see_all(context.broker))) is not None:
+            results.extend(_result(why, {}) for _ in request.filters)
+            return
         found = [await _found(row, authorizer) for row in request.filters]
         named = list(dict.fromkeys(key for rows in found if isinstance(rows, dict) for key in rows))
         failed = await _delete_keys(context.broker, named)
@@ -60,6 +63,11 @@ async def _delete(request: DeleteAclsRequest, authorizer: AclAuthorizer, context
 
     await run_to_end(context.broker, delete_all())
     return DeleteAclsResponse(filter_results=results)
+
+
+async def _see_all(broker: Broker) -> None:
+    """Catch up with the store: filters must find rules that another broker created, and the watch has yet to tell."""
+    await broker.metadata.catch_up()
 
 
 async def _found(row: DeleteAclsFilter, authorizer: AclAuthorizer) -> dict[str, Acl] | Rejection:

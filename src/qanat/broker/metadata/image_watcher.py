@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import assert_never
 
 from qanat.cluster import keys
 from qanat.cluster.image import MetadataImage
@@ -17,6 +18,8 @@ from qanat.cluster.store import (
     Committed,
     Compacted,
     Compare,
+    Delete,
+    DeletePrefix,
     Event,
     MetadataStore,
     Operation,
@@ -54,7 +57,7 @@ class ImageWatcher:
 
     async def start(self) -> None:
         """List the store, then watch it."""
-        await self._catch_up()
+        await self.catch_up()
         self._tasks = [
             asyncio.create_task(self._watch_for_ever(), name="metadata-watch"),
             asyncio.create_task(self._reconcile_for_ever(), name="metadata-reconcile"),
@@ -91,7 +94,7 @@ class ImageWatcher:
         deadline = loop.time() + REFUSED_S
         while not self._is_known(names, refused):
             if loop.time() >= deadline:
-                await self._catch_up()
+                await self.catch_up()
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(deadline):
@@ -116,19 +119,32 @@ class ImageWatcher:
                 await asyncio.wait((reached,), timeout=REACH_S)
                 if not reached.done():
                     with suppress(StoreUnavailableError):  # It is committed, and the watch retries as well.
-                        await self._catch_up()
+                        await self.catch_up()
 
     async def _fill_gap(self, revision: Revision, operations: Sequence[Operation]) -> None:
         """List the store where the watch has gone past a commit without delivering it."""
-        written = [operation.key for operation in operations if isinstance(operation, Put)]
-        while any(self.image.revisions.get(key, NO_REVISION) < revision for key in written):
+        while any(self._lacks(operation, revision) for operation in operations):
             try:
-                await self._catch_up()
+                await self.catch_up()
                 return
             except StoreUnavailableError:
                 await asyncio.sleep(_RETRY_S)
 
-    async def _catch_up(self) -> None:
+    def _lacks(self, operation: Operation, revision: Revision) -> bool:
+        """Whether the image is older than an operation of a commit. Keys below a prefix are deleted together with one
+        that is named."""
+        match operation:
+            case Put(key):
+                return self.image.revisions.get(key, NO_REVISION) < revision
+            case Delete(key):
+                return self.image.revisions.get(key, revision) < revision
+            case DeletePrefix():
+                return False
+            case never:
+                assert_never(never)
+
+    async def catch_up(self) -> None:
+        """List the store: the image has everything that was committed before."""
         self._notify(self.image.catch_up(await self.store.list(keys.ROOT)))
 
     def _notify(self, events: Sequence[Event]) -> None:
@@ -151,13 +167,13 @@ class ImageWatcher:
             try:
                 async for change in self.store.watch(keys.ROOT, self.image.revision):
                     if isinstance(change, Compacted):
-                        await self._catch_up()
+                        await self.catch_up()
                         break
                     for event in change.events:
                         self.image.apply(event)
                     self._notify(change.events)
                     if any(map(self.image.is_torn, self.image.brokers)):
-                        await self._catch_up()
+                        await self.catch_up()
             except StoreUnavailableError:
                 await asyncio.sleep(_RETRY_S)
 
@@ -165,6 +181,6 @@ class ImageWatcher:
         while True:
             await asyncio.sleep(RECONCILE_S)
             try:
-                await self._catch_up()
+                await self.catch_up()
             except StoreUnavailableError:
                 continue  # The watch retries as well; the next round comes.
