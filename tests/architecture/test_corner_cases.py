@@ -8,9 +8,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
 PAGE = ROOT / "docs" / "internals" / "corner-cases.md"
-NUMBERS = (*range(1, 25), *range(30, 45), *range(50, 57), *range(60, 72), *range(80, 87))
+NUMBERS = (*range(1, 25), *range(30, 45), *range(50, 57), *range(60, 72), *range(80, 89))
 """Of the checklist: 1 to 24 replication, 30 to 44 idempotence and transactions, 50 to 56 groups and offsets, 60 to 71
-storage and clocks, 80 to 86 the store and edge brokers."""
+storage and clocks, 80 to 86 the store and edge brokers, 87 and 88 changes of ACLs."""
 
 
 def numbered_tests() -> dict[int, set[str]]:

@@ -7,6 +7,8 @@
 - `faults`          fault injection into machines, network, store and disks: `FAULTS`
 - `clients`         producers and consumers, which record a `history`
 - `background_load` a group that commits, an operator, topics that are created and deleted
+- `access`          users with ACLs, and an administrator who changes them
+- `acl_observer`    ACLs of brokers, compared with those of the store
 - `checker`         anomalies that a history may not show
 - `checks`          invariants inside the machines
 - `ledger`          committed offsets and stored states, which the cluster may never revoke

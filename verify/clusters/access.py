@@ -87,6 +87,11 @@ class Belief(Struct, frozen=True):
         return Belief(machine.starts, image.acls_version, has[ALLOWS_WRITER], may_read)
 
 
+def security_of(user: str) -> Security:
+    """How a user logs in."""
+    return Security(Credentials(_MECHANISM, user, _PASSWORD))
+
+
 async def add_users(truth: MemoryStore) -> None:
     """Write both users to the store, as `qanat user add` does before the first broker starts."""
     for user in (WRITER, READER):
@@ -142,8 +147,7 @@ class Access:
     async def _link(self, user: str, machine: Machine, deadline: Deadline) -> Link:
         link = self._links.get((user, machine.node_id))
         if link is None or not link.is_open:
-            security = Security(Credentials(_MECHANISM, user, _PASSWORD))
-            link = await Link.open(machine.host, USERS_PORT, user, deadline, security)
+            link = await Link.open(machine.host, USERS_PORT, user, deadline, security_of(user))
             self._links[user, machine.node_id] = link
         return link
 

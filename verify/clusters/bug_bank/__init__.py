@@ -5,6 +5,7 @@
 - `election_bugs`      leaders, the in-sync set, and who may change them
 - `durability_bugs`    acknowledgements before a record is on disk, or on other replicas
 - `transaction_bugs`   coordinators, markers, producers
+- `access_bugs`        ACLs: kept decisions, fetches that wait, rules that are lost or return
 - `bank`               all bugs, and the search for them
 
 `python -m verify.clusters.bug_bank` (`make bug-bank`) searches for every bug. Each replaces a part of the product's

@@ -7,6 +7,7 @@ from itertools import count
 
 from msgspec import Struct
 
+from verify.clusters.bug_bank import access_bugs as access
 from verify.clusters.bug_bank import durability_bugs as durability
 from verify.clusters.bug_bank import election_bugs as election
 from verify.clusters.bug_bank import replication_bugs as replication
@@ -40,6 +41,15 @@ def _two_replicas(*faults: str, **wanted: object) -> Callable[[Plan], bool]:
 
 def _sole_replica(plan: Plan) -> bool:
     return plan.replicas == 1 and "disk error" in plan.faults
+
+
+def _with_users(*faults: str) -> Callable[[Plan], bool]:
+    """Plans with users, more than one broker, and one of these faults."""
+
+    def fits(plan: Plan) -> bool:
+        return plan.has_users and plan.brokers > 1 and (not faults or any(name in plan.faults for name in faults))
+
+    return fits
 
 
 BUGS = (
@@ -137,6 +147,13 @@ BUGS = (
         1879,
         _three_replicas("kill", "power loss", "pause", transactors=1),
     ),
+    Bug("C87", access.keep_decisions_of_old_rules, 8, _with_users()),
+    Bug("C87", access.wake_without_a_look_at_the_rules, 8, _with_users()),
+    Bug("C88", access.start_without_denials, 12, _with_users("kill", "clean restart", "power loss")),
+    Bug("C88", access.keep_rules_that_are_deleted, 8, _with_users()),
+    Bug("C88", access.create_by_what_is_known, 80, _with_users("watch gap")),
+    Bug("C88", access.delete_by_what_is_known, 89, _with_users("watch gap")),
+    Bug("C80", access.take_deletions_for_seen, 153, _with_users("watch gap")),
 )
 
 
