@@ -7,7 +7,8 @@
   `transaction_error_responses`, `share_error_responses` and `security_error_responses`
 - `groups`         session timeouts and rebalances of consumer groups on demand
 - `stored`         records read straight from the log
-- `pytest_plugin`  the fixtures `qanat_broker` and `qanat_broker_session`
+- `pipelines`      Spark pipelines on given rows, without a broker
+- `pytest_plugin`  the fixtures `qanat_broker`, `qanat_broker_session`, `qanat_pipeline` and `qanat_spark`
 - `simulation`     a seeded disk, event loop and network, for tests of your own code
 
 Nothing is mocked: clients of any kind connect to a port and speak the protocol. Names are

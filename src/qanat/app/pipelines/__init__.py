@@ -1,6 +1,8 @@
 """`qanat pipeline`: pipelines on Spark from the command line, a module per command.
 
 - `list` `show` `run`  the pipelines that come with Qanat, and your own in YAML
+- `test`               cases of a pipeline: given rows, expected rows
+- `case_runner`        cases in a small Spark of this process
 - `pack`               an archive of Qanat for the executors of a cluster
 - `pipeline_options`   a pipeline's settings as options, and their `--help`
 - `pipeline_runner`    a pipeline in this process: Spark, signals, progress

@@ -6,6 +6,7 @@ What a pipeline is:
 - `yaml_pipelines`    pipelines that YAML declares
 - `python_pipelines`  pipelines written in Python: settings as a table, topics chosen and renamed
 - `bundled`           the pipelines that come with Qanat: metrics, archive, replay, mirror
+- `cases`             tests of pipelines: given rows, expected rows
 
 YAML, decoded (pure):
 
@@ -38,6 +39,6 @@ Running:
 - `spark_errors`      the reason of a Spark error in one sentence
 
 Rule 1: a pipeline that comes with the package is a module in `bundled` and a line in its `catalogue`.
-Rule 2: only `frames`, `windows`, `sinks`, `spark_retries`, `query`, `micro_batches`, `lake_frames` and the `…_run`,
-        `…_drill` and `rollup_processor` of `bundled` use PySpark, and import it when they are called.
+Rule 2: only `frames`, `windows`, `sinks`, `spark_retries`, `query`, `micro_batches`, `lake_frames`, `cases.case_run` and
+        the `…_run`, `…_drill` and `rollup_processor` of `bundled` use PySpark, and import it when they are called.
 """

@@ -37,13 +37,13 @@ class Document:
         return PipelineError(f"{self.origin} line {self.lines.get(known, 1)}: {place + ': ' if place else ''}{what}")
 
 
-def read_document(text: str, origin: str) -> Document:
-    """The document of a text; raises `PipelineError` where it is not YAML, or not a mapping."""
+def read_document(text: str, origin: str, what: str = "a pipeline: `name`, `sources`, `sinks`") -> Document:
+    """The document of a text, which should hold `what`; raises `PipelineError` where it is not YAML, or no mapping."""
     loader = yaml.SafeLoader(text)
     try:
         root = loader.get_single_node()
         if not isinstance(root, yaml.MappingNode):
-            raise PipelineError(f"{origin} should hold a pipeline: `name`, `sources`, `sinks`")
+            raise PipelineError(f"{origin} should hold {what}")
         lines: dict[Path, int] = {}
         content = _value(root, (), loader, origin, lines)
     except yaml.MarkedYAMLError as fault:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,18 +21,15 @@ BROKEN = "_broken"
 """The field of `record` with the original text where it does not fit the schema."""
 
 
-def tables(spark: SparkSession, pipeline: Definition, cluster: Mapping[str, str]) -> dict[str, DataFrame]:
-    """Every source and step by its name; raises `PipelineError` for one that Spark rejects.
-
-    `cluster` has the options of the cluster to read, unless a source names another.
-    """
+def tables(spark: SparkSession, pipeline: Definition, read: Callable[[str, Source], DataFrame]) -> dict[str, DataFrame]:
+    """Every source, as `read` returns it, and every step; raises `PipelineError` for one that Spark rejects."""
     from pyspark.errors import PySparkException
 
     found: dict[str, DataFrame] = {}
     for name, source in pipeline.sources.items():
         where = f"pipeline {pipeline.name}, source {name}"
         try:
-            found[name] = with_spark_retries(where, partial(read_source, spark, source, cluster))
+            found[name] = with_spark_retries(where, partial(read, name, source))
         except PySparkException as fault:
             raise PipelineError(f"{where}: {spark_reason(fault)}") from None
         found[name].createOrReplaceTempView(name)
@@ -47,9 +44,10 @@ def tables(spark: SparkSession, pipeline: Definition, cluster: Mapping[str, str]
 
 
 def read_source(spark: SparkSession, source: Source, cluster: Mapping[str, str]) -> DataFrame:
-    """A source as a streaming data frame; its micro-batches are bounded unless it says otherwise."""
-    from pyspark.sql import functions
+    """A source as a streaming data frame; its micro-batches are bounded unless it says otherwise.
 
+    `cluster` has the options of the cluster to read, unless the source names another.
+    """
     options: dict[str, Option | None] = {
         **(cluster if source.bootstrap is None else {"kafka.bootstrap.servers": source.bootstrap}),
         "subscribe": source.topic or ",".join(source.topics) or None,
@@ -64,7 +62,13 @@ def read_source(spark: SparkSession, source: Source, cluster: Mapping[str, str])
     for key, value in options.items():
         if value is not None:
             reader = reader.option(key, option_text(value))
-    frame = reader.load()
+    return with_record(reader.load(), source)
+
+
+def with_record(frame: DataFrame, source: Source) -> DataFrame:
+    """Records, with the column `record` where the source has a schema."""
+    from pyspark.sql import functions
+
     if source.schema is None:
         return frame
     schema = f"{source.schema}, {BROKEN} string"
@@ -79,5 +83,9 @@ def _made(spark: SparkSession, step: Step, found: dict[str, DataFrame], where: s
     if step.watermark is not None:
         frame = frame.withWatermark(step.watermark.column, f"{seconds_of(step.watermark.delay)} seconds")
     if step.distinct:
-        frame = frame.dropDuplicatesWithinWatermark(step.distinct)
+        frame = (
+            frame.dropDuplicatesWithinWatermark(step.distinct)
+            if frame.isStreaming
+            else frame.dropDuplicates(step.distinct)
+        )
     return frame if step.windows is None else in_windows(frame, step.windows, where)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from qanat.spark.options.options import Access
 from qanat.spark.pipelines.definition import Definition
 from qanat.spark.pipelines.document import PipelineError
-from qanat.spark.pipelines.frames import tables
+from qanat.spark.pipelines.frames import read_source, tables
 from qanat.spark.pipelines.ordering import check_names, stages
 from qanat.spark.pipelines.pipeline import RunOptions, Stages
 from qanat.spark.pipelines.query import Query
@@ -29,7 +29,7 @@ def launch(spark: SparkSession, pipeline: Definition, run_options: RunOptions) -
         )
     prepare_state(spark)
     # Tables first: a mistake in the text should leave no topics behind.
-    found = tables(spark, pipeline, run_options.cluster)
+    found = tables(spark, pipeline, lambda _, source: read_source(spark, source, run_options.cluster))
     by_cluster: dict[str | None, dict[str, int | None]] = {}
     for sink in pipeline.sinks.values():
         if sink.topic is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from qanat.spark.options.options import Access, access_of
+from qanat.spark.pipelines.definition import Definition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,3 +67,5 @@ class Pipeline:
     """The meaning of settings, where it is documented."""
     about: str = ""
     """More text for `--help`."""
+    define: Callable[[Mapping[str, str]], Definition] | None = None
+    """The definition with these settings, of a pipeline that YAML declares; raises `PipelineError`."""

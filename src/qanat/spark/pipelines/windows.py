@@ -21,19 +21,19 @@ _PLACE, _WINDOW = "_place", "_window"
 
 
 def in_windows(frame: DataFrame, windows: Windows, where: str) -> DataFrame:
-    """Columns `by`, `size` (its label), `start`, `end`, and the aggregates; a window is emitted when it is over."""
+    """Columns `by`, `size` (its label), `start`, `end`, and the aggregates; a stream emits a window when it is over."""
     from pyspark.sql import functions
 
     if windows.column not in frame.columns:
         raise PipelineError(f"{where}: there is no column {windows.column}; there are {', '.join(frame.columns)}")
     delay = frame.schema[windows.column].metadata.get(_WATERMARK)
-    if delay is None:
+    if delay is None and frame.isStreaming:
         raise PipelineError(f"{where}: {windows.column} has no watermark: without one, windows would never be over")
     places = [_place(windows.column, label, seconds_of(size)) for label, size in windows.sizes.items()]
     placed = frame.select("*", functions.explode(functions.array(*places)).alias(_PLACE)).select(
         *frame.columns,
         functions.col(f"{_PLACE}.size").alias("size"),
-        functions.col(f"{_PLACE}.window").alias(_WINDOW, metadata={_WATERMARK: delay}),
+        functions.col(f"{_PLACE}.window").alias(_WINDOW, metadata={} if delay is None else {_WATERMARK: delay}),
     )
     computed = [functions.expr(text).alias(name) for name, text in windows.compute.items()]
     return (

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from qanat.spark.pipelines.decoding import decode
+from qanat.spark.pipelines.definition import Definition
 from qanat.spark.pipelines.ordering import check_names
 from qanat.spark.pipelines.pipeline import Pipeline, RunOptions, Stages
 
@@ -18,12 +19,17 @@ def yaml_pipeline(text: str, origin: str = "the pipeline") -> Pipeline:
     found = decode(text, origin)
     origin = f"pipeline {found.name}" if origin == "the pipeline" else origin
 
+    def define(settings: Mapping[str, str]) -> Definition:
+        checked = decode(text, origin, settings)
+        check_names(checked)
+        return checked
+
     def check(settings: Mapping[str, str]) -> None:
-        check_names(decode(text, origin, settings))
+        define(settings)
 
     def launch(spark: SparkSession, settings: Mapping[str, str], run_options: RunOptions) -> Stages:
         from qanat.spark.pipelines.launch import launch as started
 
-        return started(spark, decode(text, origin, settings), run_options)
+        return started(spark, define(settings), run_options)
 
-    return Pipeline(found.name, found.meaning, found.settings, text, check, launch)
+    return Pipeline(found.name, found.meaning, found.settings, text, check, launch, define=define)
