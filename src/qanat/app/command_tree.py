@@ -108,6 +108,7 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
         (
             Command("list", "list:list_pipelines", "List the pipelines that come with Qanat."),
             Command("show", "show:show", "Print a pipeline and its settings."),
+            Command("check", "check:check", "Check a pipeline without running it."),
             Command("test", "test:compare", "Run a pipeline on given rows, and compare."),
             Command("pack", "pack:pack", "Pack Qanat for the executors of a cluster."),
             Command("run", "run:run", "Run a pipeline until it is stopped."),

@@ -1,6 +1,7 @@
 """`qanat pipeline`: pipelines on Spark from the command line, a module per command.
 
 - `list` `show` `run`  the pipelines that come with Qanat, and your own in YAML
+- `check`              what is wrong with a pipeline, without Spark
 - `test`               cases of a pipeline: given rows, expected rows
 - `case_runner`        cases in a small Spark of this process
 - `pack`               an archive of Qanat for the executors of a cluster

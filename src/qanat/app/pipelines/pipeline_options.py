@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from qanat.app.client.arguments import WrongArgumentError
 from qanat.spark.pipelines.bundled.catalogue import named
-from qanat.spark.pipelines.decoding import nearest
-from qanat.spark.pipelines.document import PipelineError
+from qanat.spark.pipelines.document import PipelineError, nearest
 from qanat.spark.pipelines.pipeline import Pipeline
 
 

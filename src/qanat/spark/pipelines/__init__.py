@@ -13,6 +13,7 @@ YAML, decoded (pure):
 - `definition`        a pipeline's sources, steps and sinks, as frozen values
 - `document`          YAML with the line of each value
 - `decoding`          YAML into a definition, settings filled in; errors name file, line and the nearest right word
+- `combinations`      keys that go together, and values that types alone do not check
 - `ordering`          which tables exist, and which sinks run before which
 - `batch_limits`      the size of micro-batches: bounded unless a pipeline says otherwise
 - `durations` `timestamps`   times as users write them
@@ -21,6 +22,7 @@ A definition as running queries:
 
 - `launch`            topics created, tables built, sinks started
 - `frames`            sources and steps as streaming data frames
+- `user_functions`    functions of users, `module:function`: found, checked, called
 - `windows`           event-time windows of several sizes in one pass
 - `sinks`             streaming queries that write topics, Parquet and the terminal
 - `topics`            missing topics created before a query starts
@@ -39,6 +41,7 @@ Running:
 - `spark_errors`      the reason of a Spark error in one sentence
 
 Rule 1: a pipeline that comes with the package is a module in `bundled` and a line in its `catalogue`.
-Rule 2: only `frames`, `windows`, `sinks`, `spark_retries`, `query`, `micro_batches`, `lake_frames`, `cases.case_run` and
-        the `…_run`, `…_drill` and `rollup_processor` of `bundled` use PySpark, and import it when they are called.
+Rule 2: only `frames`, `windows`, `sinks`, `spark_retries`, `query`, `micro_batches`, `lake_frames`, some of `cases` and
+        `user_functions`, and the `…_run`, `…_drill` and `rollup_processor` of `bundled` use PySpark, and import it when
+        they are called.
 """

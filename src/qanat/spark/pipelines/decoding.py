@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from qanat.spark.ddl import check_columns
-from qanat.spark.formats.value_format import SchemaError
-from qanat.spark.pipelines.batch_limits import BatchLimits
+from qanat.spark.pipelines.combinations import check_combinations
 from qanat.spark.pipelines.definition import Definition, Sink, Source, Step
-from qanat.spark.pipelines.document import Document, Path, PipelineError, read_document
-from qanat.spark.pipelines.durations import seconds_of
+from qanat.spark.pipelines.document import Document, Path, PipelineError, nearest, read_document
 
 Entry = TypeVar("Entry", Source, Step, Sink)
 
@@ -53,20 +49,8 @@ def decode(text: str, origin: str, given: Mapping[str, str] | None = None) -> De
         steps=_entries(document, filled, "steps", Step, is_needed=False),
         sinks=_entries(document, filled, "sinks", Sink, is_needed=True),
     )
-    _check(document, result)
+    check_combinations(document, result)
     return result
-
-
-def nearest(name: str, known: Mapping[str, object] | tuple[str, ...] | list[str]) -> str:
-    """The nearest known name, as the end of a sentence.
-
-    >>> nearest("sink", ("sources", "sinks")), nearest("x", ("a", "b"))
-    ('; did you mean sinks?', '; there are a, b')
-    """
-    near = get_close_matches(name, list(known), n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean {near[0]}?"
-    return f"; there are {', '.join(known)}" if known else ""
 
 
 def _settings(document: Document, given: Mapping[str, str]) -> dict[str, str]:
@@ -182,63 +166,3 @@ def _field(kind: type[Any], inside: Path) -> msgspec.structs.FieldInfo:
         return field
     inner = next(one for one in (*get_args(field.type), field.type) if hasattr(one, "__struct_fields__"))
     return _field(inner, tuple(further))
-
-
-def _check(document: Document, pipeline: Definition) -> None:
-    """Check which keys go together, which types alone cannot."""
-    for name, source in pipeline.sources.items():
-        if sum((source.topic is not None, bool(source.topics), source.pattern is not None)) != 1:
-            raise document.wrong(("sources", name), "exactly one of topic, topics and pattern is needed")
-        try:
-            BatchLimits(source.limit, source.limit_bytes, source.batch_time).options()
-        except PipelineError as fault:
-            raise document.wrong(("sources", name), str(fault)) from None
-        if source.schema is not None:
-            try:
-                check_columns(source.schema)
-            except SchemaError as fault:
-                raise document.wrong(("sources", name, "schema"), str(fault)) from None
-    for name, step in pipeline.steps.items():
-        _check_step(document, ("steps", name), step)
-    for name, sink in pipeline.sinks.items():
-        _check_sink(document, ("sinks", name), sink)
-
-
-def _check_step(document: Document, path: Path, step: Step) -> None:
-    others = [step.from_, step.watermark, step.windows]
-    if step.sql is not None:
-        if any(other is not None for other in others) or step.distinct:
-            raise document.wrong(path, "sql stands alone: put from, watermark, distinct, windows into another step")
-        return
-    if step.from_ is None:
-        raise document.wrong(path, "a step needs either sql, or from with watermark, distinct or windows")
-    if step.watermark is None and step.windows is None and not step.distinct:
-        raise document.wrong(path, f"the step does nothing with {step.from_}: add watermark, distinct or windows")
-    if step.watermark is not None:
-        _duration(document, (*path, "watermark", "delay"), step.watermark.delay)
-    if step.windows is not None:
-        for label, size in step.windows.sizes.items():
-            _duration(document, (*path, "windows", "sizes", label), size)
-        for key in ("sizes", "compute"):
-            if not getattr(step.windows, key):
-                raise document.wrong((*path, "windows", key), "at least one is needed")
-
-
-def _check_sink(document: Document, path: Path, sink: Sink) -> None:
-    if sum((sink.topic is not None, sink.parquet is not None, sink.console)) != 1:
-        raise document.wrong(path, "exactly one of topic, parquet and console is needed")
-    if sink.every is not None:
-        _duration(document, (*path, "every"), sink.every)
-    for key in ("files", "partitions"):
-        value = getattr(sink, key)
-        if value is not None and value < 1:
-            raise document.wrong((*path, key), "a number above 0 was expected")
-    if sink.kind != "parquet" and (sink.partition_by or sink.files):
-        raise document.wrong(path, "partition_by and files are for parquet")
-
-
-def _duration(document: Document, path: Path, text: str) -> None:
-    try:
-        seconds_of(text)
-    except ValueError as fault:
-        raise document.wrong(path, str(fault)) from None

@@ -57,13 +57,27 @@ class Windows(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Step(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table derived from others: by SQL, or from one table with a watermark, without duplicates, in windows."""
+    """A table derived from others: by SQL, by Python, or from one table with a watermark, distinct rows, windows."""
 
     sql: str | None = None
-    from_: str | None = field(name="from", default=None)
+    from_: str | list[str] | None = field(name="from", default=None)
     watermark: Watermark | None = None
     distinct: list[str] = []
     windows: Windows | None = None
+    # Python
+    python: str | None = None
+    rows: str | None = None
+    returns: str | None = None
+    options: dict[str, Option] = {}
+
+    @property
+    def inputs(self) -> list[str]:
+        """The tables in `from`."""
+        return self.from_ if isinstance(self.from_, list) else [] if self.from_ is None else [self.from_]
+
+    @property
+    def function(self) -> str | None:
+        return self.python or self.rows
 
 
 class Sink(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -100,3 +114,5 @@ class Definition(Struct, frozen=True, kw_only=True):
     sources: dict[str, Source]
     steps: dict[str, Step] = {}
     sinks: dict[str, Sink]
+    folder: str | None = None
+    """The folder of the pipeline's file, where modules of its functions may be."""

@@ -1,11 +1,13 @@
-"""YAML documents as plain values, with the line of each.
+"""YAML documents as plain values, with the line of each, and the errors of what they hold.
 
 A duplicate key is an error: YAML's own readers silently take the last one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 import yaml
@@ -54,6 +56,18 @@ def read_document(text: str, origin: str, what: str = "a pipeline: `name`, `sour
     finally:
         loader.dispose()
     return Document(origin, content, lines)
+
+
+def nearest(name: str, known: Mapping[str, object] | tuple[str, ...] | list[str]) -> str:
+    """The nearest known name, as the end of a sentence.
+
+    >>> nearest("sink", ("sources", "sinks")), nearest("x", ("a", "b"))
+    ('; did you mean sinks?', '; there are a, b')
+    """
+    near = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean {near[0]}?"
+    return f"; there are {', '.join(known)}" if known else ""
 
 
 def _value(node: yaml.Node, path: Path, loader: yaml.SafeLoader, origin: str, lines: dict[Path, int]) -> Any:

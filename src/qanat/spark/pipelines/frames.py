@@ -12,6 +12,7 @@ from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.durations import seconds_of
 from qanat.spark.pipelines.spark_errors import spark_reason
 from qanat.spark.pipelines.spark_retries import with_spark_retries
+from qanat.spark.pipelines.user_functions.python_steps import python_table
 from qanat.spark.pipelines.windows import in_windows
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def tables(spark: SparkSession, pipeline: Definition, read: Callable[[str, Sourc
     for name, step in pipeline.steps.items():
         where = f"pipeline {pipeline.name}, step {name}"
         try:
-            found[name] = _made(spark, step, found, where)
+            found[name] = _made(spark, pipeline, step, found, where)
         except PySparkException as fault:
             raise PipelineError(f"{where}: {spark_reason(fault)}") from None
         found[name].createOrReplaceTempView(name)
@@ -76,10 +77,12 @@ def with_record(frame: DataFrame, source: Source) -> DataFrame:
     return frame.withColumn("record", functions.from_json(text, schema, {"columnNameOfCorruptRecord": BROKEN}))
 
 
-def _made(spark: SparkSession, step: Step, found: dict[str, DataFrame], where: str) -> DataFrame:
+def _made(spark: SparkSession, pipeline: Definition, step: Step, found: dict[str, DataFrame], where: str) -> DataFrame:
     if step.sql is not None:
         return spark.sql(step.sql)
-    frame = found[step.from_ or ""]
+    if step.function is not None:
+        return python_table(step, found, pipeline.folder, where)
+    frame = found[step.inputs[0]]
     if step.watermark is not None:
         frame = frame.withWatermark(step.watermark.column, f"{seconds_of(step.watermark.delay)} seconds")
     if step.distinct:

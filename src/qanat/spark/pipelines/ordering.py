@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from qanat.spark.pipelines.decoding import nearest
 from qanat.spark.pipelines.definition import Definition, Source
-from qanat.spark.pipelines.document import PipelineError
+from qanat.spark.pipelines.document import PipelineError, nearest
 
 _WORD = re.compile(r"[a-z_][a-z0-9_]*", re.IGNORECASE)
 
@@ -17,10 +16,11 @@ def check_names(pipeline: Definition) -> None:
     for name, step in pipeline.steps.items():
         if name in known:
             raise PipelineError(f"pipeline {pipeline.name}: {name} is the name of two tables")
-        if step.from_ is not None and step.from_ not in known:
-            raise PipelineError(
-                f"pipeline {pipeline.name}, step {name}: there is no table {step.from_}{nearest(step.from_, known)}"
-            )
+        for table in step.inputs:
+            if table not in known:
+                raise PipelineError(
+                    f"pipeline {pipeline.name}, step {name}: there is no table {table}{nearest(table, known)}"
+                )
         known.append(name)
     for name, sink in pipeline.sinks.items():
         if sink.from_ not in known:
@@ -69,7 +69,7 @@ def _sources_of(pipeline: Definition, table: str) -> set[str]:
     step = pipeline.steps[table]
     before = list(pipeline.steps)[: list(pipeline.steps).index(table)]
     if step.sql is None:
-        read = {step.from_ or ""}
+        read = set(step.inputs)
     else:
         read = set(_WORD.findall(step.sql.lower())) & {*pipeline.sources, *before}
     return {source for name in read for source in _sources_of(pipeline, name)}

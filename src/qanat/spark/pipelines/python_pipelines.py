@@ -11,8 +11,7 @@ from textwrap import indent
 from qanat.cluster.topic_names import name_problem
 from qanat.spark.copying.inventory import OWN_TOPICS
 from qanat.spark.options.options import Subscription
-from qanat.spark.pipelines.decoding import nearest
-from qanat.spark.pipelines.document import PipelineError
+from qanat.spark.pipelines.document import PipelineError, nearest
 from qanat.spark.pipelines.durations import seconds_of
 from qanat.spark.pipelines.pipeline import Launch, Pipeline
 

@@ -8,6 +8,10 @@ from qanat.spark.pipelines.spark_faults import machine_fault
 from qanat.spark.session import reason_of
 
 _OWN = re.compile(r"\bqanat(?:\.\w+)+Error: (.+)")
+_RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*: .+)", re.MULTILINE)
+"""The last line of a Python traceback: the exception."""
+_AT = re.compile(r'^ +File "([^"]+)", line (\d+), in ', re.MULTILINE)
+_TRACEBACK = "Traceback (most recent call last):"
 _FROM_JAVA = "An error occurred while calling"
 """Py4J's prefix of an exception that is not Spark's own, such as one of the file system."""
 
@@ -24,6 +28,24 @@ def spark_reason(fault: Exception) -> str:
         return str(own[-1]).split(" SQLSTATE:")[0]
     if (sentence := machine_fault(text)) is not None:
         return f"{sentence}; run it again, it continues where it was"
+    if _TRACEBACK in text:
+        return _raised(text)
     if text.startswith(_FROM_JAVA):
         return reason_of(text)
     return text.strip().split("\n", 1)[0].split(" SQLSTATE:")[0]
+
+
+def _raised(text: str) -> str:
+    """The exception of a user's Python code, with the file and line where it left it.
+
+    >>> _raised("Job aborted\\n" + _TRACEBACK + '\\n  File "/x/pyspark/worker.py", line 9, in main\\n'
+    ...         '  File "/jobs/shop.py", line 3, in score\\n    f()\\nValueError: too much\\n\\tat org.apache')
+    'ValueError: too much (shop.py line 3)'
+    """
+    traceback = text.rpartition(_TRACEBACK)[2]
+    raised = _RAISED.search(traceback)
+    own = [(file, line) for file, line in _AT.findall(traceback) if "/pyspark/" not in file]
+    if raised is None:
+        return text.strip().split("\n", 1)[0]
+    place = f" ({own[-1][0].rpartition('/')[2]} line {own[-1][1]})" if own else ""
+    return f"{raised[1].split(' SQLSTATE:')[0]}{place}"

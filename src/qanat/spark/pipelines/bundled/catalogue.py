@@ -8,8 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
-from qanat.spark.pipelines.decoding import nearest
-from qanat.spark.pipelines.document import PipelineError
+from qanat.spark.pipelines.document import PipelineError, nearest
 from qanat.spark.pipelines.pipeline import Pipeline
 from qanat.spark.pipelines.yaml_pipelines import yaml_pipeline
 
@@ -30,7 +29,7 @@ def named(name: str) -> Pipeline:
     if path.suffix not in (".yaml", ".yml") and not path.exists():
         raise PipelineError(f"there is no such file, and there is no pipeline {name}{nearest(name, MODULES)}")
     try:
-        return yaml_pipeline(path.read_text(encoding="utf-8"), str(path))
+        return yaml_pipeline(path.read_text(encoding="utf-8"), str(path), str(path.absolute().parent))
     except (OSError, UnicodeDecodeError) as fault:
         reason = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8"
         raise PipelineError(f"cannot read the pipeline in {path}: {reason}") from None

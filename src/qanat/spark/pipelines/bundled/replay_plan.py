@@ -13,8 +13,7 @@ from itertools import pairwise
 from qanat.model.ids import TopicPartition
 from qanat.spark.lake.commits import Commit, Contents, LakeFile, TopicState, by_partition
 from qanat.spark.pipelines.bundled.replay_settings import ReplaySettings
-from qanat.spark.pipelines.decoding import nearest
-from qanat.spark.pipelines.document import PipelineError
+from qanat.spark.pipelines.document import PipelineError, nearest
 
 RESTORE_SETTINGS = {
     "cleanup.policy": "delete",

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from qanat.spark.pipelines.decoding import nearest
-from qanat.spark.pipelines.document import Document, PipelineError, read_document
+from qanat.spark.pipelines.document import Document, PipelineError, nearest, read_document
 
 Rows = list[dict[str, Any]]
 

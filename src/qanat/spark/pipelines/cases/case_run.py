@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from qanat.spark.pipelines.cases.case_file import Case
 from qanat.spark.pipelines.cases.comparison import Difference, difference
 from qanat.spark.pipelines.cases.given_rows import record_rows
-from qanat.spark.pipelines.decoding import nearest
 from qanat.spark.pipelines.definition import Definition, Source, option_text
-from qanat.spark.pipelines.document import PipelineError
+from qanat.spark.pipelines.document import PipelineError, nearest
 from qanat.spark.pipelines.frames import tables, with_record
 from qanat.spark.pipelines.spark_errors import spark_reason
 

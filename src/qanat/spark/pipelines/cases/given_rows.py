@@ -13,8 +13,7 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from qanat.spark.pipelines.decoding import nearest
-from qanat.spark.pipelines.document import PipelineError
+from qanat.spark.pipelines.document import PipelineError, nearest
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -1,0 +1,116 @@
+"""Keys that go together, and values that types alone do not check: durations, schemas, names of functions. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from qanat.spark.ddl import check_columns
+from qanat.spark.formats.value_format import SchemaError
+from qanat.spark.pipelines.batch_limits import BatchLimits
+from qanat.spark.pipelines.definition import Definition, Sink, Step, Windows
+from qanat.spark.pipelines.document import Document, Path, PipelineError
+from qanat.spark.pipelines.durations import seconds_of
+
+_REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+def check_combinations(document: Document, pipeline: Definition) -> None:
+    """Raise `PipelineError` with the line of what does not go together."""
+    for name, source in pipeline.sources.items():
+        if sum((source.topic is not None, bool(source.topics), source.pattern is not None)) != 1:
+            raise document.wrong(("sources", name), "exactly one of topic, topics and pattern is needed")
+        try:
+            BatchLimits(source.limit, source.limit_bytes, source.batch_time).options()
+        except PipelineError as fault:
+            raise document.wrong(("sources", name), str(fault)) from None
+        if source.schema is not None:
+            _columns(document, ("sources", name, "schema"), source.schema)
+    for name, step in pipeline.steps.items():
+        _check_step(document, ("steps", name), step)
+    for name, sink in pipeline.sinks.items():
+        _check_sink(document, ("sinks", name), sink)
+
+
+def _check_step(document: Document, path: Path, step: Step) -> None:
+    if step.sql is not None:
+        if step.inputs or step.function or _has_parts(step):
+            raise document.wrong(path, "sql stands alone: put from, watermark, distinct, windows into another step")
+        return
+    if not step.inputs:
+        raise document.wrong(
+            path, "a step needs either sql, or from with python, rows, or watermark, distinct or windows"
+        )
+    if step.function is not None:
+        _check_python(document, path, step)
+        return
+    if len(step.inputs) > 1:
+        raise document.wrong((*path, "from"), "several tables are for python; use sql to join them")
+    if not _has_parts(step):
+        raise document.wrong(
+            path, f"the step does nothing with {step.inputs[0]}: add watermark, distinct, windows, python or rows"
+        )
+    if step.returns is not None or step.options:
+        raise document.wrong(path, "returns and options are for python and rows")
+    if step.watermark is not None:
+        _duration(document, (*path, "watermark", "delay"), step.watermark.delay)
+    if step.windows is not None:
+        _check_windows(document, (*path, "windows"), step.windows)
+
+
+def _check_windows(document: Document, path: Path, windows: Windows) -> None:
+    for label, size in windows.sizes.items():
+        _duration(document, (*path, "sizes", label), size)
+    for key in ("sizes", "compute"):
+        if not getattr(windows, key):
+            raise document.wrong((*path, key), "at least one is needed")
+
+
+def _has_parts(step: Step) -> bool:
+    return step.watermark is not None or step.windows is not None or bool(step.distinct)
+
+
+def _check_python(document: Document, path: Path, step: Step) -> None:
+    if _has_parts(step) or (step.python is not None and step.rows is not None):
+        raise document.wrong(path, "python and rows stand alone with from: put anything else into another step")
+    _function(document, (*path, "python" if step.python is not None else "rows"), step.function or "")
+    if step.rows is None:
+        if step.returns is not None:
+            raise document.wrong((*path, "returns"), "it is for rows: a function of data frames returns one")
+        return
+    if len(step.inputs) > 1:
+        raise document.wrong((*path, "from"), "rows reads one table; several are for python")
+    if step.returns is None:
+        raise document.wrong(path, 'rows needs returns: the columns of its result, such as "id string, score double"')
+    _columns(document, (*path, "returns"), step.returns)
+
+
+def _function(document: Document, path: Path, text: str) -> None:
+    if not _REFERENCE.fullmatch(text):
+        raise document.wrong(path, f"{text!r} is not module:function")
+
+
+def _columns(document: Document, path: Path, text: str) -> None:
+    try:
+        check_columns(text)
+    except SchemaError as fault:
+        raise document.wrong(path, str(fault)) from None
+
+
+def _check_sink(document: Document, path: Path, sink: Sink) -> None:
+    if sum((sink.topic is not None, sink.parquet is not None, sink.console)) != 1:
+        raise document.wrong(path, "exactly one of topic, parquet and console is needed")
+    if sink.every is not None:
+        _duration(document, (*path, "every"), sink.every)
+    for key in ("files", "partitions"):
+        value = getattr(sink, key)
+        if value is not None and value < 1:
+            raise document.wrong((*path, key), "a number above 0 was expected")
+    if sink.kind != "parquet" and (sink.partition_by or sink.files):
+        raise document.wrong(path, "partition_by and files are for parquet")
+
+
+def _duration(document: Document, path: Path, text: str) -> None:
+    try:
+        seconds_of(text)
+    except ValueError as fault:
+        raise document.wrong(path, str(fault)) from None
