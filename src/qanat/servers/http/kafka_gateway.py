@@ -107,12 +107,6 @@ class KafkaGateway:
             return True
         return may_append(security.access(self.broker, caller, _version(SERVED[ApiKey.PRODUCE])), topic)
 
-    def may_describe(self, caller: HttpCaller, topic: str) -> bool:
-        """Whether a caller may see a topic; for what no Kafka request stands for."""
-        if self.security is None or self.security.authorizer is None:
-            return True
-        return self.security.access(self.broker, caller, 0).may_describe_topic(topic)
-
     def require_describe(self, caller: HttpCaller, what: str) -> None:
         """Raise where a caller may not describe the cluster; for what no Kafka request stands for."""
         if self.security is None or self.security.authorizer is None:
