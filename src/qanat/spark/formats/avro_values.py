@@ -9,9 +9,10 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from qanat.model.errors import QanatError
 from qanat.spark.formats.avro_types import Described, described
 from qanat.spark.formats.framing import unframed
-from qanat.spark.formats.rows import Decoded, MisfitError, decode_each
+from qanat.spark.formats.rows import Decoded, MisfitError, decode_each, shortened
 from qanat.spark.formats.value_format import SchemaError
 
 _MISFITS = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, StopIteration, struct.error)
@@ -61,6 +62,50 @@ class AvroDecoder:
             raise MisfitError(f"it is not Avro of this schema: {len(datum) - source.tell()} bytes are left over")
         adapt = self._described.adapt
         return found if adapt is None else adapt(found)
+
+
+class UnfitRowError(QanatError):
+    """A row that does not fit the schema in which it should be written."""
+
+
+class AvroEncoder:
+    """Rows as Avro values; `where` names the sink in errors."""
+
+    def __init__(self, schema: str, where: str) -> None:
+        self._text = schema
+        self._where = where
+        _parsed(schema)
+
+    def encode(self, rows: pa.Array) -> pa.Array:
+        """Binary values; null for null. Raises `UnfitRowError`."""
+        schema, write = _parsed(self._text), _library().schemaless_writer
+        made: list[bytes | None] = []
+        for row in rows.to_pylist():
+            sink = io.BytesIO()
+            try:
+                if row is not None:
+                    write(sink, schema, _without_pairs(row))
+            except (*_MISFITS, AttributeError) as fault:
+                raise UnfitRowError(
+                    f"{self._where}: row {shortened(repr(row))} does not fit the Avro schema: {shortened(_why(fault))}"
+                ) from None
+            made.append(None if row is None else sink.getvalue())
+        return pa.array(made, pa.binary())
+
+
+def _without_pairs(value: Any) -> Any:
+    """A value of Arrow for Avro: a map is a dict and not a list of pairs.
+
+    >>> _without_pairs({"tags": [("a", 1)], "names": ["x"]})
+    {'tags': {'a': 1}, 'names': ['x']}
+    """
+    if isinstance(value, dict):
+        return {name: _without_pairs(item) for name, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    if value and all(isinstance(item, tuple) for item in value):
+        return {name: _without_pairs(item) for name, item in value}
+    return [_without_pairs(item) for item in value]
 
 
 def _why(fault: Exception) -> str:

@@ -24,7 +24,8 @@ A definition as running queries:
 - `frames`            sources and steps as streaming data frames
 - `user_functions`    functions of users, `module:function`: found, checked, called
 - `windows`           event-time windows of several sizes in one pass
-- `sinks`             streaming queries that write topics, Parquet and the terminal
+- `sinks`             streaming queries that write topics, Parquet, any format of Spark, functions and the terminal
+- `value_output`      typed values on the way out
 - `topics`            missing topics created before a query starts
 
 Running:
@@ -41,7 +42,7 @@ Running:
 - `spark_errors`      the reason of a Spark error in one sentence
 
 Rule 1: a pipeline that comes with the package is a module in `bundled` and a line in its `catalogue`.
-Rule 2: only `frames`, `windows`, `sinks`, `spark_retries`, `query`, `micro_batches`, `lake_frames`, some of `cases` and
-        `user_functions`, and the `…_run`, `…_drill` and `rollup_processor` of `bundled` use PySpark, and import it when
-        they are called.
+Rule 2: only `frames`, `windows`, `sinks`, `value_output`, `spark_retries`, `query`, `micro_batches`, `lake_frames`,
+        parts of `cases` and `user_functions`, and `…_run`, `…_drill` and `rollup_processor` of `bundled` use PySpark,
+        and import it when they are called.
 """

@@ -97,16 +97,40 @@ def _columns(document: Document, path: Path, text: str) -> None:
 
 
 def _check_sink(document: Document, path: Path, sink: Sink) -> None:
-    if sum((sink.topic is not None, sink.parquet is not None, sink.console)) != 1:
-        raise document.wrong(path, "exactly one of topic, parquet and console is needed")
+    if len(sink.kinds) != 1:
+        raise document.wrong(path, "exactly one of topic, parquet, format, python and console is needed")
     if sink.every is not None:
         _duration(document, (*path, "every"), sink.every)
     for key in ("files", "partitions"):
         value = getattr(sink, key)
         if value is not None and value < 1:
             raise document.wrong((*path, key), "a number above 0 was expected")
-    if sink.kind != "parquet" and (sink.partition_by or sink.files):
-        raise document.wrong(path, "partition_by and files are for parquet")
+    if sink.kind not in ("parquet", "format") and (sink.partition_by or sink.files):
+        raise document.wrong(path, "partition_by and files are for parquet and format")
+    if sink.kind != "format" and sink.write == "batch":
+        raise document.wrong((*path, "write"), "it is for format")
+    if sink.kind == "parquet" and sink.mode != "append":
+        raise document.wrong((*path, "mode"), "files are only appended to")
+    if sink.python is not None:
+        _function(document, (*path, "python"), sink.python)
+    _check_values(document, path, sink)
+
+
+def _check_values(document: Document, path: Path, sink: Sink) -> None:
+    if sink.value_format is not None and sink.kind != "topic":
+        raise document.wrong((*path, "valueFormat"), "it is for topics")
+    if sink.value_format != "avro":
+        if sink.value_schema is not None:
+            raise document.wrong((*path, "valueSchema"), "it is for avro; other formats write the columns as they are")
+        return
+    if sink.value_schema is None:
+        raise document.wrong(path, "valueFormat avro needs valueSchema: the schema in Avro's JSON")
+    from qanat.spark.formats.avro_values import avro_type
+
+    try:
+        avro_type(sink.value_schema)
+    except SchemaError as fault:
+        raise document.wrong((*path, "valueSchema"), str(fault)) from None
 
 
 def _duration(document: Document, path: Path, text: str) -> None:

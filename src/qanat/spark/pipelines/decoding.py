@@ -134,10 +134,14 @@ def _explained(document: Document, path: Path, message: str, kind: type[Any]) ->
     if (missing := _MISSING.search(what)) is not None:
         return document.wrong((*path, *inside), f"{missing['name']} is missing")
     if (unheard := _CHOICE.search(what)) is not None:
-        known = get_args(_field(kind, inside).type)
-        hint = nearest(unheard["value"], list(known))
+        hint = nearest(unheard["value"], _choices(_field(kind, inside).type))
         return document.wrong((*path, *inside), f"{unheard['value']!r} is not possible here{hint}")
     return document.wrong((*path, *inside), what.replace("`", "").replace("Expected", "expected", 1))
+
+
+def _choices(kind: Any) -> list[str]:
+    """The values of a choice, or of an optional one."""
+    return [one for part in get_args(kind) for one in (get_args(part) or (part,)) if isinstance(one, str)]
 
 
 def _steps(path: str) -> Path:

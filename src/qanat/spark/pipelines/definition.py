@@ -81,27 +81,44 @@ class Step(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Sink(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where the rows of a table go: a topic, a Parquet lake or the terminal."""
+    """Where the rows of a table go: a topic, a Parquet lake, any format of Spark, a function, or the terminal."""
 
     from_: str = field(name="from")
     topic: str | None = None
     parquet: str | None = None
+    format: str | None = None
+    python: str | None = None
     console: bool = False
     every: str | None = None
+    mode: Literal["append", "update", "complete"] = "append"
+    options: dict[str, Option] = {}
     # Topics
     delivery: Literal["exactly-once", "at-least-once"] = "exactly-once"
     partitions: int | None = None
     headers: bool = False
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
     bootstrap: str | None = None
-    options: dict[str, Option] = {}
-    # Parquet
+    value_format: Literal["json", "csv", "text", "avro"] | None = field(name="valueFormat", default=None)
+    value_schema: str | None = field(name="valueSchema", default=None)
+    # Files
     partition_by: list[str] = []
     files: int | None = None
+    write: Literal["stream", "batch"] = "stream"
+
+    @property
+    def kinds(self) -> list[str]:
+        """The destinations that are given, of which there should be one."""
+        given = {"topic": self.topic, "parquet": self.parquet, "format": self.format, "python": self.python}
+        return [*(name for name, value in given.items() if value is not None), *(["console"] if self.console else [])]
 
     @property
     def kind(self) -> str:
-        return "topic" if self.topic is not None else "parquet" if self.parquet is not None else "console"
+        return self.kinds[0]
+
+    @property
+    def is_by_batch(self) -> bool:
+        """Whether micro-batches are batch writes."""
+        return self.write == "batch" or (self.kind == "topic" and self.mode != "append")
 
 
 class Definition(Struct, frozen=True, kw_only=True):

@@ -34,8 +34,9 @@ def launch(spark: SparkSession, pipeline: Definition, run_options: RunOptions) -
     for sink in pipeline.sinks.values():
         if sink.topic is not None:
             by_cluster.setdefault(sink.bootstrap, {})[sink.topic] = sink.partitions
+    updated = {sink.topic for sink in pipeline.sinks.values() if sink.topic is not None and sink.mode == "update"}
     for bootstrap, topics in by_cluster.items():
-        make_missing(run_options.access if bootstrap is None else Access(bootstrap), topics)
+        make_missing(run_options.access if bootstrap is None else Access(bootstrap), topics, updated)
     order = stages(pipeline) if run_options.is_available_now else [list(pipeline.sinks)]
     for stage in order:
         queries: list[Query] = []
@@ -52,8 +53,9 @@ def _started(
     found: dict[str, DataFrame], pipeline: Definition, name: str, folder: str, run_options: RunOptions
 ) -> Query:
     sink = pipeline.sinks[name]
+    where = f"pipeline {pipeline.name}, sink {name}"
     return Query(
-        f"pipeline {pipeline.name}, sink {name}",
+        where,
         lambda: start(
             found[sink.from_],
             sink,
@@ -61,5 +63,7 @@ def _started(
             f"{folder}/{name}",
             run_options.cluster,
             is_available_now=run_options.is_available_now,
+            where=where,
+            folder=pipeline.folder,
         ),
     )

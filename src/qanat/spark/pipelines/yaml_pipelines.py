@@ -47,3 +47,8 @@ def check_functions(pipeline: Definition) -> None:
             function = find_function(step.function, pipeline.folder, where)
             arguments = ["row"] if step.rows is not None else step.inputs
             check_call(function, step.function, arguments, step.options, where)
+    for name, sink in pipeline.sinks.items():
+        if sink.python is not None:
+            where = f"pipeline {pipeline.name}, sink {name}"
+            function = find_function(sink.python, pipeline.folder, where)
+            check_call(function, sink.python, ["batch", "batch_id"], sink.options, where)

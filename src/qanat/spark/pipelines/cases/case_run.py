@@ -15,6 +15,7 @@ from qanat.spark.pipelines.definition import Definition, Source, option_text
 from qanat.spark.pipelines.document import PipelineError, nearest
 from qanat.spark.pipelines.frames import tables, with_record
 from qanat.spark.pipelines.spark_errors import spark_reason
+from qanat.spark.pipelines.value_output import outgoing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,7 +52,8 @@ class ComputedTables:
 
     def _frame(self, name: str) -> DataFrame:
         if name in self._pipeline.sinks:
-            return self._frames[self._pipeline.sinks[name].from_]
+            sink = self._pipeline.sinks[name]
+            return outgoing(self._frames[sink.from_], sink, f"pipeline {self._pipeline.name}, sink {name}")
         if name in self._frames:
             return self._frames[name]
         known = list(dict.fromkeys([*self._pipeline.sinks, *self._frames]))
