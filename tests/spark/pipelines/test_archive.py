@@ -19,6 +19,8 @@ from tests.spark.conftest import QUIET
 from qanat.model.errors import QanatError
 from qanat.spark.lake.lake import Lake
 from qanat.spark.pipelines.bundled.catalogue import named
+from qanat.spark.pipelines.definition import Source
+from qanat.spark.pipelines.frames import read_table
 from qanat.spark.pipelines.pipeline import RunOptions
 from qanat.spark.pipelines.progress import Tally
 from qanat.spark.pipelines.query_watch import Stop, watch
@@ -105,7 +107,7 @@ def failing(run: Run, pipeline: str, **settings: str) -> str:
 
 
 def test_a_backup_is_restored_with_all_that_it_was(
-    broker: EmbeddedBroker, run: Run, topic: str, tmp_path: Path
+    spark: SparkSession, broker: EmbeddedBroker, run: Run, topic: str, tmp_path: Path
 ) -> None:
     lake, settings = str(tmp_path / "lake"), {"retention.ms": "-1", "max.message.bytes": "20000"}
     broker.create_topic(f"{topic}-x", partitions=3, configs=settings)
@@ -117,6 +119,10 @@ def test_a_backup_is_restored_with_all_that_it_was(
     run("archive", topics=topic, lake=lake)
     commit(broker, "billing", topic, {0: 150})
     run("archive", topics=topic, lake=lake)
+    archived = read_table(spark, Source(lake=lake))
+    assert sorted(row.number for row in archived.selectExpr("partition + 3 * offset as number").collect()) == list(
+        range(900)
+    )
 
     found = Lake.open_existing(lake)
     assert sum(one.rows for one in found.contents.files.values()) == 900

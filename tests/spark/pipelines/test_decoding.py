@@ -89,6 +89,46 @@ def test_windows_are_looked_at_as_well() -> None:
         decode(text.replace("sinks:", windows.replace("compute", "compte")), "mine.yaml")
 
 
+@pytest.mark.parametrize(
+    ("windows", "message"),
+    [
+        ("compute: {n: count(*)}", "line 16: steps.rolled.windows: either sizes or gap is needed"),
+        ("sizes: {1m: 1 minute}, gap: 5 minutes, compute: {n: count(*)}", "either sizes or gap is needed"),
+        ("gap: soon, by: [id], compute: {n: count(*)}", "windows.gap: 'soon' is not a duration"),
+        ("gap: 5 minutes, compute: {n: count(*)}", "windows.gap: sessions need by"),
+        ("gap: 5 minutes, by: [id], slide: 1 minute, compute: {n: count(*)}", "windows.slide: sessions do not slide"),
+        (
+            "sizes: {1m: 1 minute}, slide: 2 minutes, compute: {n: count(*)}",
+            "windows.slide: size 1m should be at least",
+        ),
+        ("sizes: {1d: 2 days}, slide: 1 minute, compute: {n: count(*)}", "size 1d .* at most 1440 times"),
+        ("sizes: {1m: 1 minute}, compute: {}", "windows.compute: at least one is needed"),
+    ],
+)
+def test_windows_are_of_a_length_or_sessions(windows: str, message: str) -> None:
+    step = f"  rolled:\n    from: raw\n    windows: {{column: t, {windows}}}\nsinks:"
+    with pytest.raises(PipelineError, match=message):
+        decode(GOOD.replace("sinks:", step), "mine.yaml")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (
+            "{parquet: a, table: b}",
+            "line 6: sources.raw: exactly one of topic, topics and pattern is needed, or of parq",
+        ),
+        ("{parquet: a, limit: 5}", "sources.raw.limit: it is for topics"),
+        ("{lake: a, start: latest}", "sources.raw.start: it is for topics"),
+        ("{table: a, options: {b: c}}", "sources.raw.options: table has none"),
+        ("{format: csv, schema: a strng}", "sources.raw.schema: strng is not a Spark type"),
+    ],
+)
+def test_a_source_is_a_stream_or_a_table(source: str, message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        decode(f"name: a\n\n\n\nsources:\n  raw: {source}\nsinks: {{out: {{from: raw, console: true}}}}", "mine.yaml")
+
+
 def test_a_setting_that_does_not_exist_names_the_nearest() -> None:
     with pytest.raises(PipelineError, match=r"mine.yaml has no setting inptu; did you mean input\?"):
         decode(GOOD, "mine.yaml", {"inptu": "x"})

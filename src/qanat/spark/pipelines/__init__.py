@@ -21,9 +21,9 @@ YAML, decoded (pure):
 A definition as running queries:
 
 - `launch`            topics created, tables built, sinks started
-- `frames`            sources and steps as streaming data frames
+- `frames`            sources and steps as data frames
 - `user_functions`    functions of users, `module:function`: found, checked, called
-- `windows`           event-time windows of several sizes in one pass
+- `windows`           event-time windows of several sizes in one pass, and sessions
 - `sinks`             streaming queries that write topics, Parquet, any format of Spark, functions and the terminal
 - `value_output`      typed values on the way out
 - `topics`            missing topics created before a query starts

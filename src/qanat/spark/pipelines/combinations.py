@@ -7,28 +7,45 @@ import re
 from qanat.spark.ddl import check_columns
 from qanat.spark.formats.value_format import SchemaError
 from qanat.spark.pipelines.batch_limits import BatchLimits
-from qanat.spark.pipelines.definition import Definition, Sink, Step, Windows
+from qanat.spark.pipelines.definition import Definition, Sink, Source, Step, Windows
 from qanat.spark.pipelines.document import Document, Path, PipelineError
 from qanat.spark.pipelines.durations import seconds_of
 
+MOST_OVERLAPS = 1440
+"""How many sliding windows a row may be in: those of a day that slide by the minute."""
+_OF_TOPICS = ("start", "limit", "limit_bytes", "batch_time", "group", "headers", "bootstrap")
 _REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
 def check_combinations(document: Document, pipeline: Definition) -> None:
     """Raise `PipelineError` with the line of what does not go together."""
     for name, source in pipeline.sources.items():
-        if sum((source.topic is not None, bool(source.topics), source.pattern is not None)) != 1:
-            raise document.wrong(("sources", name), "exactly one of topic, topics and pattern is needed")
-        try:
-            BatchLimits(source.limit, source.limit_bytes, source.batch_time).options()
-        except PipelineError as fault:
-            raise document.wrong(("sources", name), str(fault)) from None
-        if source.schema is not None:
-            _columns(document, ("sources", name, "schema"), source.schema)
+        _check_source(document, ("sources", name), source)
     for name, step in pipeline.steps.items():
         _check_step(document, ("steps", name), step)
     for name, sink in pipeline.sinks.items():
         _check_sink(document, ("sinks", name), sink)
+
+
+def _check_source(document: Document, path: Path, source: Source) -> None:
+    if len(source.kinds) != 1:
+        raise document.wrong(
+            path, "exactly one of topic, topics and pattern is needed, or of parquet, table, format and lake"
+        )
+    try:
+        BatchLimits(source.limit, source.limit_bytes, source.batch_time).options()
+    except PipelineError as fault:
+        raise document.wrong(path, str(fault)) from None
+    if source.schema is not None:
+        _columns(document, (*path, "schema"), source.schema)
+    if source.is_stream:
+        return
+    for key in _OF_TOPICS:
+        if getattr(source, key) not in (None, False, "earliest"):
+            raise document.wrong((*path, key), "it is for topics")
+    for key in ("table", "lake"):
+        if getattr(source, key) is not None and source.options:
+            raise document.wrong((*path, "options"), f"{key} has none")
 
 
 def _check_step(document: Document, path: Path, step: Step) -> None:
@@ -58,11 +75,25 @@ def _check_step(document: Document, path: Path, step: Step) -> None:
 
 
 def _check_windows(document: Document, path: Path, windows: Windows) -> None:
+    if not windows.compute:
+        raise document.wrong((*path, "compute"), "at least one is needed")
+    if bool(windows.sizes) == (windows.gap is not None):
+        raise document.wrong(path, "either sizes or gap is needed: windows of a length, or sessions")
     for label, size in windows.sizes.items():
         _duration(document, (*path, "sizes", label), size)
-    for key in ("sizes", "compute"):
-        if not getattr(windows, key):
-            raise document.wrong((*path, key), "at least one is needed")
+    if windows.gap is not None:
+        _duration(document, (*path, "gap"), windows.gap)
+        if windows.slide is not None:
+            raise document.wrong((*path, "slide"), "sessions do not slide")
+        if not windows.by:
+            raise document.wrong((*path, "gap"), "sessions need by: the columns of which each has sessions of its own")
+    if windows.slide is not None:
+        _duration(document, (*path, "slide"), windows.slide)
+        for label, size in windows.sizes.items():
+            if not 1 <= seconds_of(size) / seconds_of(windows.slide) <= MOST_OVERLAPS:
+                raise document.wrong(
+                    (*path, "slide"), f"size {label} should be at least as long, and at most {MOST_OVERLAPS} times"
+                )
 
 
 def _has_parts(step: Step) -> bool:

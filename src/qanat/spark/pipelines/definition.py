@@ -5,6 +5,7 @@ The fields' names are the keys of the YAML; `docs/spark/pipelines.md` explains e
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct, field
@@ -23,21 +24,48 @@ def option_text(value: Option) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def located(folder: str) -> str:
+    """An address unchanged, a path made absolute: Spark's processes may have another working directory."""
+    return folder if "://" in folder or folder.startswith("file:") else str(Path(folder).absolute())
+
+
 class Source(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A topic, or several, as a table of records; with a `schema`, also a column `record` decoded from JSON."""
+    """Topics as a stream of records, or a table to enrich from; `schema` adds a column `record` decoded from JSON."""
 
     topic: str | None = None
     topics: list[str] = []
     pattern: str | None = None
+    schema: str | None = None
+    options: dict[str, Option] = {}
+    # Topics
     start: Start = "earliest"
     limit: int | str | None = None
     limit_bytes: str | None = None
     batch_time: str | None = None
     group: str | None = None
     headers: bool = False
-    schema: str | None = None
     bootstrap: str | None = None
-    options: dict[str, Option] = {}
+    # Tables to enrich from
+    parquet: str | None = None
+    table: str | None = None
+    format: str | None = None
+    lake: str | None = None
+
+    @property
+    def kinds(self) -> list[str]:
+        """What is read; there should be one."""
+        given = {"topic": self.topic, "topics": self.topics or None, "pattern": self.pattern, "parquet": self.parquet}
+        given |= {"table": self.table, "format": self.format, "lake": self.lake}
+        return [name for name, value in given.items() if value is not None]
+
+    @property
+    def is_stream(self) -> bool:
+        return self.kinds[0] in ("topic", "topics", "pattern")
+
+    @property
+    def has_records(self) -> bool:
+        """Whether its rows are records, of topics or of a lake that has archived them."""
+        return self.is_stream or self.lake is not None
 
 
 class Watermark(Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,12 +76,14 @@ class Watermark(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Windows(Struct, frozen=True, forbid_unknown_fields=True):
-    """Tumbling windows of one or several sizes over event time, and the aggregates of each."""
+    """Windows over event time and the aggregates of each: tumbling, sliding, or sessions that end after a gap."""
 
     column: str
-    sizes: dict[str, str]
     compute: dict[str, str]
+    sizes: dict[str, str] = {}
     by: list[str] = []
+    slide: str | None = None
+    gap: str | None = None
 
 
 class Step(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Sources and steps of a pipeline as streaming data frames, each a table that later SQL can name."""
+"""Sources and steps of a pipeline as data frames, each a table that later SQL can name."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from qanat.spark.lake.lake import Lake, LakeError
 from qanat.spark.pipelines.batch_limits import BatchLimits
-from qanat.spark.pipelines.definition import Definition, Option, Source, Step, option_text
+from qanat.spark.pipelines.definition import Definition, Option, Source, Step, located, option_text
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.durations import seconds_of
+from qanat.spark.pipelines.lake_frames import rows
 from qanat.spark.pipelines.spark_errors import spark_reason
 from qanat.spark.pipelines.spark_retries import with_spark_retries
 from qanat.spark.pipelines.user_functions.python_steps import python_table
@@ -33,6 +35,8 @@ def tables(spark: SparkSession, pipeline: Definition, read: Callable[[str, Sourc
             found[name] = with_spark_retries(where, partial(read, name, source))
         except PySparkException as fault:
             raise PipelineError(f"{where}: {spark_reason(fault)}") from None
+        except LakeError as fault:
+            raise PipelineError(f"{where}: {fault}") from None
         found[name].createOrReplaceTempView(name)
     for name, step in pipeline.steps.items():
         where = f"pipeline {pipeline.name}, step {name}"
@@ -45,10 +49,12 @@ def tables(spark: SparkSession, pipeline: Definition, read: Callable[[str, Sourc
 
 
 def read_source(spark: SparkSession, source: Source, cluster: Mapping[str, str]) -> DataFrame:
-    """A source as a streaming data frame; its micro-batches are bounded unless it says otherwise.
+    """A source: topics as a streaming data frame in bounded micro-batches, or a table to enrich from.
 
     `cluster` has the options of the cluster to read, unless the source names another.
     """
+    if not source.is_stream:
+        return read_table(spark, source)
     options: dict[str, Option | None] = {
         **(cluster if source.bootstrap is None else {"kafka.bootstrap.servers": source.bootstrap}),
         "subscribe": source.topic or ",".join(source.topics) or None,
@@ -64,6 +70,21 @@ def read_source(spark: SparkSession, source: Source, cluster: Mapping[str, str])
         if value is not None:
             reader = reader.option(key, option_text(value))
     return with_record(reader.load(), source)
+
+
+def read_table(spark: SparkSession, source: Source) -> DataFrame:
+    """A table to enrich from, as it is when the run starts: its files are listed once."""
+    if source.table is not None:
+        return spark.table(source.table)
+    if source.lake is not None:
+        lake = Lake.open_existing(located(source.lake))
+        return with_record(rows(spark, lake, lake.contents.files.values(), None, None), source)
+    reader = spark.read.options(**{name: option_text(value) for name, value in source.options.items()})
+    if source.schema is not None:
+        reader = reader.schema(source.schema)
+    if source.parquet is not None:
+        return reader.parquet(located(source.parquet))
+    return reader.format(source.format or "").load()
 
 
 def with_record(frame: DataFrame, source: Source) -> DataFrame:

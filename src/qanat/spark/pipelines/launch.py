@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qanat.spark.options.options import Access
-from qanat.spark.pipelines.definition import Definition
+from qanat.spark.pipelines.definition import Definition, located
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.frames import read_source, tables
 from qanat.spark.pipelines.ordering import check_names, stages
 from qanat.spark.pipelines.pipeline import RunOptions, Stages
 from qanat.spark.pipelines.query import Query
-from qanat.spark.pipelines.sinks import located, start
+from qanat.spark.pipelines.sinks import start
 from qanat.spark.pipelines.state_store import prepare_state
 from qanat.spark.pipelines.topics import make_missing
 

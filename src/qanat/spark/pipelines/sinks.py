@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qanat.spark.pipelines.definition import Sink, option_text
+from qanat.spark.pipelines.definition import Sink, located, option_text
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.durations import seconds_of
 from qanat.spark.pipelines.user_functions.python_sinks import batch_function
@@ -111,8 +110,3 @@ def _options(sink: Sink, cluster: Mapping[str, str]) -> dict[str, str]:
         case "console":
             own = {"truncate": "false"}
     return {**own, **{name: option_text(value) for name, value in sink.options.items()}}
-
-
-def located(folder: str) -> str:
-    """An address unchanged, a path made absolute: Spark's processes may have another working directory."""
-    return folder if "://" in folder or folder.startswith("file:") else str(Path(folder).absolute())

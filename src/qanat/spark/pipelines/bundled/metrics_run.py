@@ -11,13 +11,13 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from qanat.spark.pipelines.bundled.metrics_settings import MetricsSettings
 from qanat.spark.pipelines.bundled.rollup_processor import RESULT_DDL, RollupProcessor, unpack_records
-from qanat.spark.pipelines.definition import Sink, Source
+from qanat.spark.pipelines.definition import Sink, Source, located
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.frames import read_source
 from qanat.spark.pipelines.pipeline import RunOptions, Stages
 from qanat.spark.pipelines.progress import OBSERVED
 from qanat.spark.pipelines.query import Query
-from qanat.spark.pipelines.sinks import located, start
+from qanat.spark.pipelines.sinks import start
 from qanat.spark.pipelines.state_store import prepare_state
 from qanat.spark.pipelines.topics import make_missing
 from qanat.spark.rollups.intake import PARCEL_DDL, SHARDS, intake

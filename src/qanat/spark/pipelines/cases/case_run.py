@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from qanat.spark.pipelines.cases.case_file import Case
 from qanat.spark.pipelines.cases.comparison import Difference, difference
-from qanat.spark.pipelines.cases.given_rows import record_rows
+from qanat.spark.pipelines.cases.given_rows import record_rows, table_rows, untyped_rows
 from qanat.spark.pipelines.definition import Definition, Source, option_text
 from qanat.spark.pipelines.document import PipelineError, nearest
-from qanat.spark.pipelines.frames import tables, with_record
+from qanat.spark.pipelines.frames import read_table, tables, with_record
 from qanat.spark.pipelines.spark_errors import spark_reason
 from qanat.spark.pipelines.value_output import outgoing
 
 if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 Given = Mapping[str, Sequence[Mapping[str, Any]]]
 
@@ -61,14 +63,12 @@ class ComputedTables:
 
 
 def computed(spark: SparkSession, pipeline: Definition, given: Given) -> ComputedTables:
-    """The tables of a pipeline on given rows; a source without rows is empty. Raises `PipelineError`."""
+    """The tables of a pipeline on given rows; topics without rows are empty. Raises `PipelineError`."""
     for name in given:
         if name not in pipeline.sources:
             raise PipelineError(f"pipeline {pipeline.name} has no source {name}{nearest(name, list(pipeline.sources))}")
     try:
-        frames = tables(
-            spark, pipeline, lambda name, source: _given(spark, pipeline, name, source, given.get(name, ()))
-        )
+        frames = tables(spark, pipeline, lambda name, source: _given(spark, pipeline, name, source, given.get(name)))
     finally:
         # Another pipeline of the session must not find them; frames no longer need them.
         for name in (*pipeline.sources, *pipeline.steps):
@@ -84,18 +84,44 @@ def run_case(spark: SparkSession, pipeline: Definition, case: Case) -> list[Diff
 
 
 def _given(
-    spark: SparkSession, pipeline: Definition, name: str, source: Source, rows: Sequence[Mapping[str, Any]]
+    spark: SparkSession, pipeline: Definition, name: str, source: Source, rows: Sequence[Mapping[str, Any]] | None
 ) -> DataFrame:
-    from pyspark.sql.pandas.types import to_arrow_schema
+    """A source on given rows; a table to enrich from without any is read."""
+    if rows is None and not source.is_stream:
+        return read_table(spark, source)
+    where = f"pipeline {pipeline.name}, given rows of {name}"
+    if source.has_records:
+        return with_record(_records(spark, source, rows or (), where), source)
+    from pyspark.sql.types import StructType
+
+    given = list(rows or ())
+    if source.schema is not None:
+        schema = StructType.fromDDL(source.schema)
+        assert isinstance(schema, StructType)
+        return _frame(spark, table_rows(given, _arrow(schema), where), schema)
+    if not given:
+        raise PipelineError(f"{where}: without a schema in the pipeline, the columns of an empty table are unknown")
+    return _frame(spark, untyped_rows(given, where))
+
+
+def _records(spark: SparkSession, source: Source, rows: Sequence[Mapping[str, Any]], where: str) -> DataFrame:
     from pyspark.sql.types import StructType
 
     from qanat.spark.schemas import source_schema
 
     options = {key: option_text(value) for key, value in source.options.items()}
-    columns = source_schema({**options, "includeHeaders": option_text(source.headers)})
+    columns = source_schema({**options, "includeHeaders": option_text(source.headers or source.lake is not None)})
     schema = columns if isinstance(columns, StructType) else StructType.fromDDL(columns)
     assert isinstance(schema, StructType)
     topic = source.topic or next(iter(source.topics), source.pattern or "")
-    where = f"pipeline {pipeline.name}, given rows of {name}"
-    given = record_rows(rows, to_arrow_schema(schema, timezone="UTC"), topic, where)
-    return with_record(spark.createDataFrame(given, schema), source)
+    return _frame(spark, record_rows(rows, _arrow(schema), topic, where), schema)
+
+
+def _arrow(schema: StructType) -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def _frame(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
+    return spark.createDataFrame(table) if schema is None else spark.createDataFrame(table, schema)

@@ -41,6 +41,18 @@ def table_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema, where: str)
     return pa.Table.from_arrays(columns, schema=schema)
 
 
+def untyped_rows(rows: Sequence[Mapping[str, Any]], where: str) -> pa.Table:
+    """Rows in the types of their own values; raises `PipelineError` where those of a column differ."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = []
+    for name in names:
+        try:
+            columns.append(pa.array([row.get(name) for row in rows]))
+        except (pa.ArrowException, TypeError, ValueError) as fault:
+            raise PipelineError(f"{where}: values of {name} have several types: {fault}") from None
+    return pa.Table.from_arrays(columns, names=names)
+
+
 def _column(values: Sequence[Any], field: pa.Field, where: str) -> pa.Array:
     cells = [pa.array([], field.type)]
     for number, value in enumerate(values, 1):
