@@ -106,7 +106,7 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
         "pipelines",
         "Pipelines on Spark: topics read, computed and written, exactly once.",
         (
-            Command("list", "list:list_pipelines", "List the pipelines that come with Qanat."),
+            Command("list", "list:list_pipelines", "List bundled and installed pipelines."),
             Command("show", "show:show", "Print a pipeline and its settings."),
             Command("check", "check:check", "Check a pipeline without running it."),
             Command("test", "test:compare", "Run a pipeline on given rows, and compare."),

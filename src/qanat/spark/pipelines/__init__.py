@@ -6,6 +6,7 @@ What a pipeline is:
 - `yaml_pipelines`    pipelines that YAML declares
 - `python_pipelines`  pipelines written in Python: settings as a table, topics chosen and renamed
 - `bundled`           the pipelines that come with Qanat: metrics, archive, replay, mirror
+- `installed`         pipelines of installed packages
 - `cases`             tests of pipelines: given rows, expected rows
 
 YAML, decoded (pure):

@@ -1,6 +1,6 @@
-"""The pipelines that come with the package, by name.
+"""Pipelines by name: those that come with Qanat, those of installed packages, and YAML files.
 
-To add one, write a module beside this one that has a `PIPELINE`, and name the module in `MODULES`.
+To add a bundled one, write a module beside this one that has a `PIPELINE`, and name the module in `MODULES`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from qanat.spark.pipelines.document import PipelineError, nearest
+from qanat.spark.pipelines.installed import Installed, installed_pipeline, installed_pipelines
 from qanat.spark.pipelines.pipeline import Pipeline
 from qanat.spark.pipelines.yaml_pipelines import yaml_pipeline
 
@@ -21,13 +22,16 @@ MODULES = {
 
 
 def named(name: str) -> Pipeline:
-    """A pipeline by its name, or from a YAML file."""
+    """A pipeline by its name, bundled or installed, or from a YAML file; raises `PipelineError`."""
     if name in MODULES:
         found: Pipeline = import_module(MODULES[name]).PIPELINE
         return found
     path = Path(name)
+    if (installed := installed_pipeline(name)) is not None:
+        return installed
     if path.suffix not in (".yaml", ".yml") and not path.exists():
-        raise PipelineError(f"there is no such file, and there is no pipeline {name}{nearest(name, MODULES)}")
+        known = [*MODULES, *(one.name for one in installed_pipelines(()))]
+        raise PipelineError(f"there is no such file, and there is no pipeline {name}{nearest(name, known)}")
     try:
         return yaml_pipeline(path.read_text(encoding="utf-8"), str(path), str(path.absolute().parent))
     except (OSError, UnicodeDecodeError) as fault:
@@ -38,3 +42,8 @@ def named(name: str) -> Pipeline:
 def every() -> list[Pipeline]:
     """All bundled pipelines."""
     return [named(name) for name in MODULES]
+
+
+def installed() -> list[Installed]:
+    """All pipelines of installed packages, and why some cannot be used."""
+    return installed_pipelines(list(MODULES))

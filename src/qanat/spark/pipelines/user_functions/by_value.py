@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from qanat.spark.pipelines.user_functions.references import is_beside
+from qanat.spark.pipelines.user_functions.references import is_in_folder
 
 
 def send_by_value(folder: str | None) -> None:
@@ -18,5 +18,5 @@ def send_by_value(folder: str | None) -> None:
     if folder is None:
         return
     for name, module in list(sys.modules.items()):
-        if name != "__main__" and module is not None and is_beside(module, folder):
+        if name != "__main__" and module is not None and is_in_folder(module, folder):
             cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call, unused-ignore]

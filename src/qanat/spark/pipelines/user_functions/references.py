@@ -61,7 +61,7 @@ def described(fault: BaseException, reference: str) -> str:
     return f"{text} ({Path(own[-1].filename).name} line {own[-1].lineno})" if own else text
 
 
-def is_beside(module: ModuleType, folder: str) -> bool:
+def is_in_folder(module: ModuleType, folder: str) -> bool:
     """Whether a module's file is in the folder of a pipeline, and not installed in an environment below it."""
     file = getattr(module, "__file__", None)
     if file is None:
@@ -78,7 +78,7 @@ def _imported(name: str, folder: str | None, where: str) -> ModuleType:
             # First, as Python does with the folder of a script.
             sys.path.insert(0, place)
         already = sys.modules.get(top)
-        if already is not None and getattr(already, "__file__", None) and not is_beside(already, folder):
+        if already is not None and getattr(already, "__file__", None) and not is_in_folder(already, folder):
             raise PipelineError(
                 f"{where}: {top} in {place} is hidden by the module {top} of {already.__file__}: rename it"
             )
