@@ -7,6 +7,7 @@ password is expected for a moment while it is being changed: brokers learn it wi
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 import threading
 import time
@@ -84,6 +85,7 @@ class FireClient:
     def __init__(self, user: str, errors: Errors) -> None:
         self.user = user
         self.errors = errors
+        self._new_password: str | None = None
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name=user, daemon=True)
 
@@ -93,6 +95,17 @@ class FireClient:
     @property
     def is_over(self) -> bool:
         return self._is_over.is_set()
+
+    def use_password(self, password: str) -> None:
+        """Log in with another password from now on; returns when the client has it."""
+        self._new_password = password
+        wait_until(lambda: self._new_password is None, "the client takes its new password")
+
+    def take_password(self, client: Producer | Consumer) -> None:
+        """Called by the thread that polls: in another one, librdkafka's consumer waits for the poll for ever."""
+        if self._new_password is not None:
+            client.set_sasl_credentials(self.user, self._new_password)
+            self._new_password = None
 
     def finish(self) -> None:
         """Return when the last record is acknowledged."""
@@ -120,13 +133,14 @@ class Writer(FireClient):
         super().__init__(user, errors)
         self._topic, self._ledger, self._rate = topic, ledger, rate
         more = {"enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 120_000}
-        self.client = Producer({**OPTIONS, **more, **security, "error_cb": lambda one: errors.note(user, one)})
+        self._client = Producer({**OPTIONS, **more, **security, "error_cb": lambda one: errors.note(user, one)})
 
     def work(self) -> None:
         while not self.is_over:
-            self.client.produce(self._topic, self._ledger.next_value(self.user), on_delivery=self._settle)
-            self.client.poll(1 / self._rate)
-        left = self.client.flush(FINISH_S)
+            self.take_password(self._client)
+            self._client.produce(self._topic, self._ledger.next_value(self.user), on_delivery=self._settle)
+            self._client.poll(1 / self._rate)
+        left = self._client.flush(FINISH_S)
         if left:
             self.errors.fault(self.user, f"{left} records are not acknowledged {FINISH_S:.0f} s after the end")
 
@@ -146,6 +160,7 @@ class AioWriter(FireClient):
         self._topic, self._ledger, self._options = topic, ledger, options
 
     def work(self) -> None:
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
         asyncio.run(self._work())
 
     async def _work(self) -> None:
@@ -171,21 +186,22 @@ class Reader(FireClient):
         super().__init__(user, errors)
         self._topic, self._ledger = topic, ledger
         more = {"group.id": "fire", "auto.offset.reset": "earliest", "session.timeout.ms": 10_000}
-        self.client = Consumer({**OPTIONS, **more, **security, "error_cb": lambda one: errors.note(user, one)})
+        self._client = Consumer({**OPTIONS, **more, **security, "error_cb": lambda one: errors.note(user, one)})
 
     def work(self) -> None:
-        self.client.subscribe([self._topic])
+        self._client.subscribe([self._topic])
         while not self.is_over:
+            self.take_password(self._client)
             self._read()
         wanted, deadline = set(self._ledger.acknowledged), time.monotonic() + FINISH_S
         while (missing := wanted - self._ledger.read) and time.monotonic() < deadline:
             self._read()
         if missing:
             self.errors.fault(self.user, f"{len(missing)} acknowledged records were not read by the group")
-        self.client.close()
+        self._client.close()
 
     def _read(self) -> None:
-        for message in self.client.consume(500, 0.2):
+        for message in self._client.consume(500, 0.2):
             error = message.error()
             if error is None:
                 self._ledger.read.add(message.value() or b"")

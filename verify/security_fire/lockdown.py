@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from qanat.app.secure.secure_setup import ADMIN, admin_password
-from verify.security_fire.administration import Administration, read, read_group, scram, write
+from verify.security_fire.administration import Administration, may_read, read, read_group, scram, write
 from verify.security_fire.brokers import FireBroker, FireCluster
 from verify.security_fire.clients import Errors, FireClient, Ledger, Reader, Writer, wait_for_progress
 from verify.security_fire.judgement import lost_records
 from verify.security_fire.outcome import Outcome
 
-APP, AUDIT = "app", "audit"
+APP, AUDIT, STRANGER = "app", "audit", "stranger"
 ORDERS = "orders"
 _IN_FORCE_S = 1.0
 _AUTHORIZER = ("authorizer.class.name", "super.users")
@@ -99,9 +99,12 @@ class Lockdown:
         return moved
 
     def _open_doors(self) -> list[str]:
-        """Brokers that still serve every client."""
-        return [
-            f"broker {broker.node_id} still has an open listener"
-            for broker in self._cluster.brokers
-            if broker.accepts_open_clients
-        ]
+        """Brokers that still serve every client, or every user."""
+        cluster = self._cluster
+        ports = [broker.secure_port for broker in cluster.brokers]
+        password = Administration(self._as(ADMIN, admin_password(cluster.files))).set_password(STRANGER)
+        time.sleep(_IN_FORCE_S)
+        let_in = may_read(self._as(STRANGER, password), ORDERS, ports)
+        problems = [f"a user without a rule may read: {let_in}"] if any(let_in) else []
+        open_brokers = [broker.node_id for broker in cluster.brokers if broker.accepts_open_clients]
+        return problems + [f"broker {node_id} still has an open listener" for node_id in open_brokers]

@@ -147,7 +147,7 @@ class Rotation:
     def _change_password(self, user: str, client: Writer | Reader) -> None:
         self._errors.password_changes(user)
         self._passwords[user] = self._admin.set_password(user)
-        client.client.set_sasl_credentials(user, self._passwords[user])
+        client.use_password(self._passwords[user])
         self._errors.password_changes(user)
         time.sleep(_IN_FORCE_S)
 
