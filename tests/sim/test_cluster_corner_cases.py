@@ -256,7 +256,7 @@ def test_c19_a_replica_that_slept_through_deletion_and_recreation_brings_nothing
             assert answer.responses[0].error_code == ErrorCode.NONE
         await stage.until(lambda: stage._truth.peek(keys.topic(TOPIC)) is None, "it is deleted")
         stage.plan = _with_two_replicas(stage)
-        await stage._create_topic(stage.bootstrap)
+        await stage._create_topic(stage.bootstrap, TOPIC, stage.plan.partitions)
         assert await stage.send(b"of the second") == 0
         await sleeper.start()
         await stage.whole_again()

@@ -9,8 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.servers.kafka.authorization_rows import NEVER_REFUSED, ROWS
-from tests.servers.kafka.test_acl_matrix import Recorder, answered
+from tests.servers.kafka.test_acl_matrix import NAMED, ask
 from tests.servers.kafka.test_authorization import REQUESTS
+from tests.servers.permission_scenarios import Recorder
 
 from qanat.api.api_table import SERVED
 from qanat.security.authentication import Principal
@@ -48,7 +49,7 @@ def table() -> list[str]:
             version = served.last_version if key in ROWS else min(served.last_version, REQUESTS[key][2])
             allowing, refusing = Recorder(), Refusing()
             for recorder in (allowing, refusing):
-                answered(broker, ListenerSecurity(authorizer=recorder), key, version)
+                ask(broker, ListenerSecurity(authorizer=recorder), (key, version, NAMED))
             instead = [need for need in refusing.asked if need not in allowing.asked]
             lines.append(f"| {served.api.name} | {named(list(allowing.asked))} | {named(instead)} |".replace("  ", " "))
     return lines
