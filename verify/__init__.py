@@ -10,6 +10,7 @@ Real processes:
 - `chaos`         three brokers in network namespaces under faults: `make chaos`
 - `restart`       one broker that is killed, or loses power, under load: `make restart`
 - `exactly_once`  a transactional copy whose programs and broker are killed
+- `security_fire` secrets that are rotated, and an open cluster that is locked down, under load: `make security-fire`
 - `share_queue`   a queue whose consumers and broker are killed: `make queue`
 - `spark_fire`    a Spark copy whose driver, executors and broker are killed: `make spark-fire`
 

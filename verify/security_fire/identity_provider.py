@@ -28,6 +28,7 @@ class IdentityProvider:
         self._keys: dict[str, ec.EllipticCurvePrivateKey] = {}
         self._signing = ""
         self._made = 0
+        self._signing_since_s = 0.0
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self.tokens = 0
@@ -61,10 +62,12 @@ class IdentityProvider:
 
     def sign_with_the_last(self) -> None:
         self._signing = f"key-{self._made}"
+        self._signing_since_s = time.monotonic()
 
-    def forget_others(self) -> None:
-        """Publish the signing key alone: tokens of others are no longer accepted."""
-        self._keys = {self._signing: self._keys[self._signing]}
+    def forget_unused(self) -> None:
+        """Publish the signing key alone, where all tokens of others have ended."""
+        if time.monotonic() - self._signing_since_s > _LIFE_S:
+            self._keys = {self._signing: self._keys[self._signing]}
 
     def token(self, name: str) -> tuple[str, float]:
         """A token, and when it ends."""

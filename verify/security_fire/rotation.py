@@ -59,7 +59,7 @@ class Rotation:
         return Outcome("rotation", records, self._done, self._errors, self._problems, time.monotonic() - began)
 
     def _turn(self, end_s: float) -> None:
-        """Rotate everything in turn, half of the time with a broker down; then kill a broker, until the time is up."""
+        """Rotate everything in turn, and kill a broker before or after each; whole rounds, until the time is up."""
         rotations = [self._certificate, self._password_of_app, self._password_of_audit, self._keys, self._rules]
         rotations.append(self._guest)
         while time.monotonic() < end_s:
@@ -76,8 +76,6 @@ class Rotation:
                 self._done["kill -9"] += 1
                 broker.start()
                 wait_for_progress(self._ledgers.values())
-                if time.monotonic() > end_s:
-                    break
 
     # The cluster and its clients
 
@@ -152,7 +150,8 @@ class Rotation:
         time.sleep(_IN_FORCE_S)
 
     def _keys(self) -> None:
-        """Publish, then sign, then forget: as providers do."""
+        """Publish, then sign, and forget when no token of the key before is left: as providers do."""
+        self._provider.forget_unused()
         self._provider.publish_another()
         time.sleep(2 * REFRESH_MS / 1000)
         self._provider.sign_with_the_last()
