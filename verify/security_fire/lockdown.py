@@ -22,7 +22,7 @@ from verify.security_fire.clients import Errors, FireClient, Ledger, Reader, Wri
 from verify.security_fire.judgement import lost_records
 from verify.security_fire.outcome import Outcome
 
-APP, AUDIT, STRANGER = "app", "audit", "stranger"
+APP, AUDIT, NEWCOMER = "app", "audit", "newcomer"
 ORDERS = "orders"
 _IN_FORCE_S = 1.0
 _AUTHORIZER = ("authorizer.class.name", "super.users")
@@ -102,9 +102,9 @@ class Lockdown:
         """Brokers that still serve every client, or every user."""
         cluster = self._cluster
         ports = [broker.secure_port for broker in cluster.brokers]
-        password = Administration(self._as(ADMIN, admin_password(cluster.files))).set_password(STRANGER)
+        password = Administration(self._as(ADMIN, admin_password(cluster.files))).set_password(NEWCOMER)
         time.sleep(_IN_FORCE_S)
-        let_in = may_read(self._as(STRANGER, password), ORDERS, ports)
+        let_in = may_read(self._as(NEWCOMER, password), ORDERS, ports)
         problems = [f"a user without a rule may read: {let_in}"] if any(let_in) else []
         open_brokers = [broker.node_id for broker in cluster.brokers if broker.accepts_open_clients]
         return problems + [f"broker {node_id} still has an open listener" for node_id in open_brokers]
