@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.servers.kafka.authorization_rows import NEVER_REFUSED, ROWS
-from tests.servers.kafka.test_acl_matrix import NAMED, ask
-from tests.servers.kafka.test_authorization import REQUESTS
+from tests.servers.kafka.authorization_rows import NEVER_REFUSED
+from tests.servers.kafka.test_acl_matrix import CELLS, NAMED, ask
 from tests.servers.permission_scenarios import Recorder
 
 from qanat.api.api_table import SERVED
@@ -46,10 +45,13 @@ def table() -> list[str]:
             if key in NEVER_REFUSED:
                 lines.append(f"| {served.api.name} | | {NEVER_REFUSED[key]} |")
                 continue
-            version = served.last_version if key in ROWS else min(served.last_version, REQUESTS[key][2])
+            cells = [cell for cell in CELLS if cell[0] is key and cell[2] == NAMED]
+            if not cells:
+                lines.append(f"| {served.api.name} | | leaves out what may not be described |")
+                continue
             allowing, refusing = Recorder(), Refusing()
             for recorder in (allowing, refusing):
-                ask(broker, ListenerSecurity(authorizer=recorder), (key, version, NAMED))
+                ask(broker, ListenerSecurity(authorizer=recorder), max(cells, key=lambda cell: cell[1]))
             instead = [need for need in refusing.asked if need not in allowing.asked]
             lines.append(f"| {served.api.name} | {named(list(allowing.asked))} | {named(instead)} |".replace("  ", " "))
     return lines
