@@ -115,8 +115,10 @@ def provider(*keys: KeyPair) -> Iterator[JwksServer]:
 
 
 def settings_of(server: JwksServer, **more: object) -> dict[str, object]:
-    """The settings of a broker that trusts this provider."""
+    """The settings of a broker that trusts this provider, and does not limit failed logins."""
     return {
+        "login.failures.per.user": 0,
+        "login.failures.per.address": 0,
         "listener.security.protocol": "SASL_PLAINTEXT",
         "sasl.enabled.mechanisms": "OAUTHBEARER",
         "sasl.oauthbearer.jwks.endpoint.url": server.url,

@@ -35,7 +35,8 @@ class SqliteDatabase:
         check_library(apsw.sqlite_lib_version())
         self.path = path
         self._failure: str | None = None
-        _create_private(path)
+        if not vfs:
+            _create_private(path)
         with self._translated("open"):
             self._connection = apsw.Connection(path, vfs=vfs)
             self._connection.set_busy_timeout(busy_timeout_ms)
