@@ -11,6 +11,7 @@ import logging
 import ssl
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -79,7 +80,7 @@ class Ledger:
         return len(self.acknowledged)
 
 
-class FireClient:
+class FireClient(ABC):
     """A thread that works until it is told to finish, and finishes what it began."""
 
     def __init__(self, user: str, errors: Errors) -> None:
@@ -120,8 +121,9 @@ class FireClient:
         except Exception as fault:  # noqa: BLE001 - whatever ends a client is a fault
             self.errors.fault(self.user, f"ended by {type(fault).__name__}: {fault}")
 
+    @abstractmethod
     def work(self) -> None:
-        raise NotImplementedError
+        """Produce or consume until `finish`."""
 
 
 class Writer(FireClient):

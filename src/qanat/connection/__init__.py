@@ -5,6 +5,7 @@
 - `security`      client settings of TLS and SASL, under Kafka's and librdkafka's names
 - `tls`           TLS contexts from PEM
 - `private_files` files with secrets, which others may not read
+- `secret_references`  values that are in a file, a variable, or given by a command
 - `http_fetch`    one bounded HTTP request, for documents of an identity provider
 - `oauth_tokens`  tokens of OAUTHBEARER: from a file, a command, an endpoint
 - `sasl`          the client's side of PLAIN, SCRAM and OAUTHBEARER (pure)

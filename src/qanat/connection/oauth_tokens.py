@@ -11,8 +11,6 @@ from __future__ import annotations
 import base64
 import os
 import re
-import shlex
-import subprocess
 import threading
 import time
 from dataclasses import dataclass, field
@@ -22,12 +20,10 @@ import msgspec
 
 from qanat.connection.faults import UnreachableError
 from qanat.connection.http_fetch import FetchFailedError, check_url, fetch
-from qanat.connection.private_files import require_private
+from qanat.connection.secret_references import read_reference, reference_in
 from qanat.model.errors import InvalidSettingError
 
-_REFERENCE = re.compile(r"\$\{(?P<kind>file|env|command):(?P<place>[^}]+)\}")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]+")
-_COMMAND_S = 30.0
 _KEPT_FOR = 0.8
 """The part of a token's time that it is kept for; a session is renewed after more of it (`sasl_session`)."""
 _KEPT_MAX = 16
@@ -43,15 +39,11 @@ class TokenText:
 
     def read(self) -> str:
         """The token; raises `InvalidSettingError` where there is none."""
-        reference = _REFERENCE.fullmatch(self.text.strip())
+        reference = reference_in(self.text)
         if reference is None:
             return _checked(self.text, self.setting)
-        kind, place = reference["kind"], reference["place"].strip()
-        if kind == "env":
-            return _checked(os.environ.get(place, ""), f"{self.setting}: the environment variable {place}")
-        if kind == "file":
-            return _checked(_content(place, self.setting), f"{self.setting}: the file {place}")
-        return _checked(_output(place, self.setting), f"{self.setting}: the output of its command")
+        where = "the output of its command" if reference.kind == "command" else f"what {reference.place} holds"
+        return _checked(read_reference(reference, self.setting, os.environ), f"{self.setting}: {where}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,29 +103,3 @@ def _checked(text: str, where: str) -> str:
     if not _TOKEN.fullmatch(token):
         raise InvalidSettingError(f"{where} has no token: one line of letters, digits and -._~+/ is expected")
     return token
-
-
-def _content(path: str, setting: str) -> str:
-    require_private(path, setting)
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except (OSError, UnicodeDecodeError) as fault:
-        reason = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8"
-        raise InvalidSettingError(f"{setting}: cannot read {path}: {reason}") from None
-
-
-def _output(command: str, setting: str) -> str:
-    try:
-        words = shlex.split(command)
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_COMMAND_S, check=False)
-        if done.returncode == 0:
-            return done.stdout.decode("utf-8", "replace")
-        reason = f"it ends with code {done.returncode}"
-    except subprocess.TimeoutExpired:
-        reason = f"it takes longer than {_COMMAND_S:g} s"
-    except OSError as fault:
-        reason = str(fault.strerror)
-    except ValueError as fault:
-        reason = str(fault)
-    raise InvalidSettingError(f"{setting}: the command {command.split(maxsplit=1)[0]} gives no token: {reason}")

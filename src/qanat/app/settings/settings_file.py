@@ -4,7 +4,7 @@
                                    partitions: 3
 
 `${NAME:default}` is the value of an environment variable, or the default where it is not set; `${file:…}`, `${env:…}`
-and `${command:…}` are references (`secret_values`).
+and `${command:…}` are references (`connection.secret_references`).
 The YAML parser is loaded only when there is a YAML file.
 """
 
@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from qanat.app.settings.secret_values import KINDS
 from qanat.app.settings.source_value import SourceValue
+from qanat.connection.secret_references import KINDS
 from qanat.model.errors import InvalidSettingError
 
 if TYPE_CHECKING:
