@@ -72,12 +72,12 @@ def test_what_is_kept_is_bounded() -> None:
     authorizer = Revised()
     table = PermissionTable(authorizer, ())
     alice = table.of(ALICE, "h")
-    for number in range(permissions._DECISIONS_MAX + 10):
+    for number in range(permissions._ANSWERS_MAX + 10):
         alice.allow(Operation.READ, TOPIC, str(number))
     for number in range(permissions._IDENTITIES_MAX + 10):
         table.of(Principal(str(number)), "h")
 
-    assert len(alice._decided) <= permissions._DECISIONS_MAX
+    assert all(len(answers) <= permissions._ANSWERS_MAX for answers in alice._answers if answers)
     assert len(table._known) <= permissions._IDENTITIES_MAX
 
 

@@ -1,12 +1,16 @@
 # The C types of permissions.py, for Cython; nothing here changes what the code means.
 cimport cython
 
+cdef int _OPERATIONS, _KINDS
+
 cdef class Permissions:
     cdef readonly object principal
     cdef readonly object _authorizer, _host
     cdef readonly bint _is_super
-    cdef object _revised, _revision
-    cdef readonly dict _decided
-    @cython.locals(key=tuple)
+    cdef object _revised
+    cdef long long _revision
+    cdef readonly list _answers
+    @cython.locals(answers=dict)
     cpdef bint allow(self, operation, kind, name) except -1
-    cdef dict _current(self)
+    @cython.locals(answers=dict, revision="long long", question=int)
+    cdef dict _current(self, int operation, int kind)

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from qanat.api import permissions as permissions_module
 from qanat.api.permissions import Permissions
 from qanat.broker.metadata.image_watcher import ImageWatcher
 from qanat.broker.security.acl_authorizer import AclAuthorizer
@@ -20,7 +21,14 @@ from verify.clusters.bug_bank.bug import Patches
 
 def keep_decisions_of_old_rules(patches: Patches) -> None:
     """C87: the kept answers about a principal are used on when the rules have changed."""
-    patches.put(Permissions, "_current", lambda permissions: permissions._decided)
+
+    def current(permissions: Any, operation: int, kind: int) -> Any:
+        question = operation * permissions_module._KINDS + kind
+        if permissions._answers[question] is None:
+            permissions._answers[question] = {}
+        return permissions._answers[question]
+
+    patches.put(Permissions, "_current", current)
 
 
 def wake_without_a_look_at_the_rules(patches: Patches) -> None:
