@@ -4,7 +4,7 @@
 - `java`            the Java that Spark starts
 - `java_process`    its process: why it ended, and how another is started
 - `machine_memory`  memory of the machine or container, and the heap of Java
-- `worker_python`   the Python that Spark starts
+- `worker_python`   the Python that Spark starts: `worker_launcher`, forked off `worker_zygote`
 - `shipping`        an archive of Qanat for the executors of a cluster
 - `source`          the data source: the class behind `format("qanat")`
 - `spark_version`   the versions of PySpark that work
