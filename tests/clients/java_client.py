@@ -11,7 +11,7 @@ from tests.clients.capabilities import CODECS
 from tests.clients.remote import RemoteClient
 from tests.fetching import Unavailable, run_began_at
 
-SOURCE = Path(__file__).parent / "java" / "Client.java"
+SOURCES = Path(__file__).parent / "java"
 CLASSES = Path(__file__).resolve().parents[2] / ".cache" / "java-client"
 LIMIT_SECONDS = 60
 
@@ -20,30 +20,38 @@ class JavaClient(RemoteClient):
     codecs = CODECS
 
     def __init__(self, address: str) -> None:
-        from tools.kafka_jars import VERSION, JarsUnavailableError, have_jars
+        from tools.kafka_jars import VERSION
 
-        try:
-            jars = have_jars(asked_at=run_began_at())
-        except JarsUnavailableError as error:
-            raise Unavailable(str(error)) from None
-        _compile(jars)
-        # A small heap, and no time spent on optimising what runs for seconds.
-        options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-        super().__init__(["java", *options, "-cp", f"{CLASSES}:{jars}/*", "Client", address], VERSION)
+        super().__init__([*java_command("Client"), address], VERSION)
 
 
-def _compile(jars: Path) -> None:
+def java_command(program: str, *options: str) -> list[str]:
+    """The start of a command line that runs one of our programs, compiled where that is needed."""
+    from tools.kafka_jars import JarsUnavailableError, have_jars
+
+    try:
+        jars = have_jars(asked_at=run_began_at())
+    except JarsUnavailableError as error:
+        raise Unavailable(str(error)) from None
+    _compile(program, jars)
+    # A small heap, and no time spent on optimising what runs for seconds.
+    quick = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+    return ["java", *quick, *options, "-cp", f"{CLASSES}:{jars}/*", program]
+
+
+def _compile(program: str, jars: Path) -> None:
     """Compile where that has not been done since the source was changed."""
+    source = SOURCES / f"{program}.java"
     CLASSES.mkdir(parents=True, exist_ok=True)
     with (CLASSES / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        compiled = CLASSES / "Client.class"
-        if compiled.exists() and compiled.stat().st_mtime > SOURCE.stat().st_mtime:
+        compiled = CLASSES / f"{program}.class"
+        if compiled.exists() and compiled.stat().st_mtime > source.stat().st_mtime:
             return
         if shutil.which("javac") is None:
             raise Unavailable("there is no Java compiler (javac) on this machine")
         done = subprocess.run(
-            ["javac", "-cp", f"{jars}/*", "-proc:none", "-d", str(CLASSES), str(SOURCE)],
+            ["javac", "-cp", f"{jars}/*", "-proc:none", "-d", str(CLASSES), str(source)],
             capture_output=True,
             text=True,
             timeout=LIMIT_SECONDS,

@@ -21,12 +21,13 @@ class KafkaJs(RemoteClient):
     codecs = ("none", "gzip")
 
     def __init__(self, address: str) -> None:
-        folder = _installed()
+        folder = installed()
         package = json.loads((folder / "node_modules" / "kafkajs" / "package.json").read_text())
         super().__init__(["node", str(PROGRAM), str(folder), address], package["version"])
 
 
-def _installed() -> Path:
+def installed() -> Path:
+    """The folder that has it, fetched first where it is missing."""
     if shutil.which("node") is None:
         raise Unavailable("there is no Node.js (node) on this machine")
     package = FOLDER / "node_modules" / "kafkajs" / "package.json"

@@ -131,6 +131,35 @@ def test_no_byte_is_lost_around_the_handshake(
     assert tls.failed_handshakes == 0
 
 
+@pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
+@pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_client_is_told_that_its_certificate_is_refused(
+    tmp_path: Path, make_loop: Callable[[], asyncio.AbstractEventLoop], version: str
+) -> None:
+    """By an alert, also where it has sent a request before the broker has looked at its certificate."""
+    authority, other = Authority(tmp_path), Authority(tmp_path, "other")
+    tls = ListenerTls("SSL", settings(authority, authority.server().both, ssl_client_auth="required"), is_identity=True)
+    eve = client_context(authority, other.client("eve", "CN=alice"))
+    nobody = client_context(authority)
+    for context in (eve, nobody):
+        context.maximum_version = ssl.TLSVersion[version]
+
+    async def refusals() -> list[str]:
+        found = []
+        async with serving(tls) as port:
+            for context in (eve, nobody):
+                with pytest.raises(ssl.SSLError) as raised:
+                    await said(port, context, bytes(100_000))
+                found.append(str(raised.value.reason))
+        return found
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        unknown, missing = runner.run(refusals())
+    assert "ALERT_UNKNOWN_CA" in unknown
+    assert ("ALERT_CERTIFICATE_REQUIRED" if version == "TLSv1_3" else "ALERT_HANDSHAKE_FAILURE") in missing
+    assert tls.failed_handshakes == 2
+
+
 async def test_a_silent_client_is_closed_in_time_and_too_many_at_once(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     tls = ListenerTls("SSL", settings(authority, authority.server().both), is_identity=True)

@@ -25,6 +25,9 @@ from qanat.wire.kafka.registry import ApiKey
 FAILED = "Authentication failed: invalid credentials"
 REFUSAL_DELAY_S = 0.1
 """How long a refused client waits for its answer, as in Kafka: it slows guessing."""
+_READING_S = 0.1
+"""How long a refused client may read its answer: some drop one that comes together with the end of the connection, and
+take the broker for unavailable."""
 
 _RENEWS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 _ALLOWED = {
@@ -105,7 +108,10 @@ def _begin_session(conversation: SaslExchange, connection: KafkaConnection) -> N
 def close_when_answered(connection: KafkaConnection) -> None:
     """Close after the answer that is being returned: it is sent one turn of the loop later."""
     loop = asyncio.get_running_loop()
-    loop.call_soon(lambda: loop.call_soon(connection.close))
+    if connection.conversation is None:  # A session would be used meanwhile.
+        loop.call_soon(lambda: loop.call_soon(connection.close))
+    else:
+        loop.call_later(_READING_S, connection.close)
 
 
 def _answer_bare(token: bytes, connection: KafkaConnection) -> Answer | Coroutine[Any, Any, Answer]:

@@ -10,6 +10,7 @@ from qanat.connection.tls import context_of, pem_content, show, trust
 from qanat.model.errors import InvalidSettingError
 from qanat.security.certificates import Certificate, InvalidCertificateError, certificates_in
 from qanat.security.tls_settings import TlsSettings
+from qanat.servers.tls.alerts import AlertingContext
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -26,7 +27,7 @@ def listener_context(settings: TlsSettings, *, asks_for_certificate: bool) -> tu
         raise InvalidSettingError(
             "an SSL or SASL_SSL listener needs a certificate: ssl.keystore.location, a PEM file with its key and chain"
         )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = AlertingContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION
     _limit(context, settings)
     certificate = _first_certificate(chain)

@@ -16,6 +16,7 @@ from typing import cast
 from qanat.connection.tls import describe_fault
 from qanat.model.ordered_set import OrderedSet
 from qanat.security.authentication import Principal
+from qanat.servers.tls.alerts import FailedHandshakeError, send_alert
 from qanat.servers.tls.listener_tls import ListenerTls
 from qanat.telemetry.events import RateLimitedEvent
 
@@ -58,7 +59,7 @@ class TlsHandshakes:
         # The loop reads from an accepted connection at once, and would take the client's first bytes from TLS. So this
         # transport ends unread, and another one begins on the same connection.
         try:
-            connection = socket.socket(fileno=os.dup(accepted.fileno()))
+            connection = _duplicate(accepted)
         except OSError as fault:
             self._note_failed(peer, f"the broker cannot serve it now: {fault.strerror}")
             return
@@ -69,7 +70,9 @@ class TlsHandshakes:
         task.add_done_callback(self._running.discard)
 
     async def _shake_hands(self, connection: socket.socket, peer: _Peer) -> None:
+        kept: socket.socket | None = None  # The loop closes the other one before we know of the failure.
         try:
+            kept = _duplicate(connection)
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: _Protected(self.tls.principal_of, self._accept, lambda: self._note_unmapped(peer)),
                 connection,
@@ -78,9 +81,14 @@ class TlsHandshakes:
                 ssl_shutdown_timeout=_SHUTDOWN_S,
             )
         except OSError as fault:
-            if (reason := _reason(fault)) is not None:
+            if (reason := _reason(fault.__cause__ if isinstance(fault, FailedHandshakeError) else fault)) is not None:
                 self._note_failed(peer, reason)
             connection.close()
+            if kept is not None and isinstance(fault, FailedHandshakeError):
+                await send_alert(kept, fault.alert)
+        finally:
+            if kept is not None:
+                kept.close()
 
     def _note_unmapped(self, peer: _Peer) -> None:
         self._note_failed(peer, "no rule of ssl.principal.mapping.rules matches the client's certificate")
@@ -131,7 +139,14 @@ class _Protected(asyncio.Protocol):
         protocol.connection_made(protected)
 
 
-def _reason(fault: BaseException) -> str | None:
+def _duplicate(connection: socket.socket) -> socket.socket:
+    """Another handle of the connection; not `socket.dup`, which may make both of them block."""
+    made = socket.socket(fileno=os.dup(connection.fileno()))
+    made.setblocking(False)
+    return made
+
+
+def _reason(fault: BaseException | None) -> str | None:
     """Why a handshake failed; None where the client only looked whether the port answers, and went away."""
     if isinstance(fault, ssl.SSLCertVerificationError):
         return f"the client's certificate is not accepted: {fault.verify_message or fault.reason}"

@@ -337,5 +337,6 @@ func main() {
 		"init": initialise, "begin": begin, "send": send, "send_offset": sendOffset,
 		"commit_transaction": end(kgo.TryCommit), "abort_transaction": end(kgo.TryAbort), "close_transactor": closeTransactor,
 		"transform": transform, "share": share, "work": work, "stop_working": stopWorking,
+		"login_write": loginWrite, "login_read": loginRead,
 	})
 }

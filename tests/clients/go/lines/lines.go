@@ -27,6 +27,7 @@ type Request struct {
 	TransactionalID string   `json:"transactional_id"`
 	TimeoutMS       int64    `json:"timeout_ms"`
 	Sink            string   `json:"sink"`
+	Login           Login    `json:"login"`
 }
 
 // Progress is what a member of a group holds, and what it has got since it was last asked.

@@ -259,5 +259,6 @@ func main() {
 		"join": join, "pump": pump, "commit": commit, "leave": leave,
 		"init": initialise, "begin": begin, "send": send, "send_offset": sendOffset,
 		"commit_transaction": commitTransaction, "abort_transaction": abortTransaction, "close_transactor": closeTransactor,
+		"login_write": loginWrite, "login_read": loginRead,
 	})
 }
