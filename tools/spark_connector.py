@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,14 @@ _ARTIFACTS = (
     "org.apache.commons:commons-pool2:2.12.1",
 )
 """Without their dependencies, which Spark has already."""
+_LATER_ARTIFACTS = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+    "org.apache.kafka:kafka-clients:3.9.1",
+    "org.apache.commons:commons-pool2:2.12.1",
+)
+"""The newest that Maven has, without their dependencies: they read and write in the PySpark of this checkout."""
+LATER_FOLDER = FOLDER.with_name("spark-connector-jars")
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
 _LIMIT_S = 600.0
 
@@ -45,14 +54,27 @@ class Connector:
 def have_connector(folder: Path = FOLDER) -> Connector:
     """The connector, fetched first where it is missing; raises `ConnectorUnavailableError`."""
     if not _is_complete(folder):
-        if os.environ.get("QANAT_OFFLINE") == "1":
-            raise ConnectorUnavailableError(
-                f"it is not in .cache/{folder.name}, and QANAT_OFFLINE=1 forbids to fetch it"
-            )
-        if shutil.which("mvn") is None:
-            raise ConnectorUnavailableError("there is no Maven (mvn) to fetch its jars with")
+        _require_maven(folder)
         _fetch(folder)
     return Connector(folder / "env" / "bin" / "python", tuple(sorted((folder / "jars").glob("*.jar"))))
+
+
+def have_later_jars(folder: Path = LATER_FOLDER) -> tuple[Path, ...]:
+    """The jars for the PySpark of this checkout, fetched where they are missing; raises `ConnectorUnavailableError`."""
+    if not folder.is_dir():
+        _require_maven(folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="fetching-", dir=folder.parent) as workplace:
+            _fetch_jars(_LATER_ARTIFACTS, Path(workplace) / "jars")
+            (Path(workplace) / "jars").rename(folder)
+    return tuple(sorted(folder.glob("*.jar")))
+
+
+def _require_maven(folder: Path) -> None:
+    if os.environ.get("QANAT_OFFLINE") == "1":
+        raise ConnectorUnavailableError(f"it is not in .cache/{folder.name}, and QANAT_OFFLINE=1 forbids to fetch it")
+    if shutil.which("mvn") is None:
+        raise ConnectorUnavailableError("there is no Maven (mvn) to fetch its jars with")
 
 
 def _is_complete(folder: Path) -> bool:
@@ -66,9 +88,7 @@ def _fetch(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="fetching-", dir=folder.parent) as workplace:
         made = Path(workplace) / "made"
-        for artifact in _ARTIFACTS:
-            where = [f"-Dartifact={artifact}", f"-DoutputDirectory={made / 'jars'}"]
-            _run(["mvn", "--batch-mode", "--quiet", _COPY, *where], f"Maven cannot fetch {artifact}")
+        _fetch_jars(_ARTIFACTS, made / "jars")
         made.rename(folder)
     try:
         # An environment knows its own path, so it is made where it stays.
@@ -78,6 +98,12 @@ def _fetch(folder: Path) -> None:
     except BaseException:
         shutil.rmtree(folder)
         raise
+
+
+def _fetch_jars(artifacts: Sequence[str], folder: Path) -> None:
+    for artifact in artifacts:
+        where = [f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
+        _run(["mvn", "--batch-mode", "--quiet", _COPY, *where], f"Maven cannot fetch {artifact}")
 
 
 def _run(command: list[str], failure: str) -> None:

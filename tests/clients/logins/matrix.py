@@ -63,7 +63,7 @@ MATRIX: Mapping[str, Mapping[str, Says | Cannot]] = {
         "PLAIN": Says("KafkaJSSASLAuthenticationError"),
         "SCRAM-SHA-256": Says("KafkaJSSASLAuthenticationError"),
         "SCRAM-SHA-512": Says("KafkaJSSASLAuthenticationError"),
-        "OAUTHBEARER": Says("KafkaJSSASLAuthenticationError"),
+        "OAUTHBEARER": Says("Closed connection"),
         "mTLS": Says("(?i)alert unknown ca"),
     },
     "Java kafka-clients": {
@@ -84,7 +84,7 @@ MATRIX: Mapping[str, Mapping[str, Says | Cannot]] = {
         "PLAIN": Says("SASL_AUTHENTICATION_FAILED"),
         "SCRAM-SHA-256": Says("SASL_AUTHENTICATION_FAILED"),
         "SCRAM-SHA-512": Says("SASL_AUTHENTICATION_FAILED"),
-        "OAUTHBEARER": Says("SASL_AUTHENTICATION_FAILED"),
+        "OAUTHBEARER": Says("unexpected data in oauth response"),
         "mTLS": Says("remote error: tls"),
     },
     SPARK: {

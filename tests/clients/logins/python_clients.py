@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -62,14 +62,18 @@ class _Heard(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         self.lines.append(record.getMessage())
 
+    @property
+    def is_refused(self) -> bool:
+        return any("AuthenticationFailed" in line or "alert" in line.lower() for line in self.lines)
+
 
 @contextmanager
-def log_with_errors(name: str) -> Iterator[None]:
+def log_with_errors(name: str) -> Iterator[_Heard]:
     """Add to an exception what the client has said in its log, where it tells causes to nobody else."""
     heard, logger = _Heard(), logging.getLogger(name)
     logger.addHandler(heard)
     try:
-        yield
+        yield heard
     except Exception as fault:
         lines = "\n".join(heard.lines[:10])
         raise RuntimeError(f"{type(fault).__name__}: {fault}\n{lines}") from fault
@@ -83,14 +87,24 @@ class KafkaPythonLogins:
         self._provider = client_module("kafka.net.sasl.oauth").AbstractTokenProvider
 
     def _settings(self, login: Login) -> dict[str, Any]:
-        made: dict[str, Any] = {**kafka_python_settings(login), "bootstrap_timeout_ms": 5_000}
+        made: dict[str, Any] = {**kafka_python_settings(login), "bootstrap_timeout_ms": 1_000}
         if login.mechanism == OAUTHBEARER:
             made["sasl_oauth_token_provider"] = token_provider(self._provider, login)
         return made
 
+    def _connected(self, make: Callable[[], Any], heard: _Heard) -> Any:
+        """It tries until its time is over, whatever the broker says; a slow machine gets more time."""
+        for _ in range(SECONDS):
+            try:
+                return make()
+            except self._kafka.errors.KafkaTimeoutError:
+                if heard.is_refused:
+                    raise
+        raise TimeoutError(heard.lines)
+
     def write(self, login: Login, topic: str, values: Sequence[str]) -> None:
-        with log_with_errors("kafka"):
-            producer = self._kafka.KafkaProducer(**self._settings(login), max_block_ms=5_000)
+        with log_with_errors("kafka") as heard:
+            producer = self._connected(lambda: self._kafka.KafkaProducer(**self._settings(login)), heard)
             try:
                 for future in [producer.send(topic, value.encode(), partition=0) for value in values]:
                     future.get(SECONDS)
@@ -98,9 +112,9 @@ class KafkaPythonLogins:
                 producer.close(timeout=1)
 
     def read(self, login: Login, topic: str, count: int) -> list[str]:
-        with log_with_errors("kafka"):
-            own = {"group_id": topic, "auto_offset_reset": "earliest", "consumer_timeout_ms": SECONDS * 1000}
-            consumer = self._kafka.KafkaConsumer(topic, **self._settings(login), **own)
+        own = {"group_id": topic, "auto_offset_reset": "earliest", "consumer_timeout_ms": SECONDS * 1000}
+        with log_with_errors("kafka") as heard:
+            consumer = self._connected(lambda: self._kafka.KafkaConsumer(topic, **self._settings(login), **own), heard)
             try:
                 return [record.value.decode() for _, record in zip(range(count), consumer, strict=False)]
             finally:
