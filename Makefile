@@ -48,9 +48,11 @@ test: $(READY) ## run the tests; make test ARGS="-k retention -x"
 test-long: $(READY) ## the tests that take long, or compare with Apache Kafka and etcd where they are available
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadscope --hypothesis-profile=ci -m long $(ARGS)
 
-clients: $(READY) ## try every Kafka client and rewrite the table in docs/protocols/kafka.md
+clients: $(READY) ## try every Kafka client, log in by every mechanism, and rewrite the tables of the documentation
 	@QANAT_CLIENT_RESULTS=.cache/clients.json $(BIN)/python -m pytest -q -n 0 --maxfail 3 tests/clients/test_matrix.py tests/clients/test_transactions.py $(ARGS)
 	@$(BIN)/python -m tools.kafka_page .cache/clients.json
+	@QANAT_CLIENT_RESULTS=.cache/logins.json $(BIN)/python -m pytest -q -n 0 --maxfail 3 --ignore=tests/clients/logins/test_page.py tests/clients/logins
+	@$(BIN)/python -m tests.clients.logins.page
 
 check: $(READY) ## formatting, lint, strict types, import contracts
 	$(BIN)/ruff format --check .

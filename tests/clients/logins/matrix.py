@@ -23,12 +23,13 @@ class Says:
 
 @dataclass(frozen=True)
 class Cannot:
-    """Why a client does not have the mechanism."""
+    """Why a client does not have the mechanism, and what it says: a regular expression."""
 
     reason: str
+    says: str
 
 
-_NONCE = "librdkafka before 2.6.1 sends its nonce twice, which RFC 5802 and Kafka since 4.0 refuse"
+_NONCE = "librdkafka before 2.6.1 sends its nonce twice, which RFC 5802 forbids and Kafka 4.1 refuses"
 
 MATRIX: Mapping[str, Mapping[str, Says | Cannot]] = {
     "confluent-kafka": {
@@ -54,9 +55,9 @@ MATRIX: Mapping[str, Mapping[str, Says | Cannot]] = {
     },
     "kcat": {
         "PLAIN": Says("Authentication failure"),
-        "SCRAM-SHA-256": Cannot(_NONCE),
-        "SCRAM-SHA-512": Cannot(_NONCE),
-        "OAUTHBEARER": Cannot("Debian's librdkafka 2.0.2 is built without OIDC"),
+        "SCRAM-SHA-256": Cannot(_NONCE, "Authentication failure"),
+        "SCRAM-SHA-512": Cannot(_NONCE, "Authentication failure"),
+        "OAUTHBEARER": Cannot("Debian's librdkafka 2.0.2 is built without OIDC", "not supported in this build"),
         "mTLS": Says("alert unknown ca"),
     },
     "kafkajs": {
@@ -120,6 +121,10 @@ CLIENTS: Mapping[str, Callable[[Secured], LoginClient]] = {
     "franz-go": lambda _: FranzGoLogins(),
 }
 """All but Spark's connector, which takes its time (`test_spark_connector`)."""
+
+
+KCAT_WITH_REASONS = "librdkafka 2.0.2"
+"""The version that the reasons of kcat are about; a later one may do more."""
 
 
 def cells(*clients: str) -> list[tuple[str, str]]:

@@ -10,9 +10,10 @@ from importlib.metadata import entry_points
 
 import pytest
 from tests.clients import conftest
+from tests.clients.kcat import Kcat
 from tests.clients.logins.conftest import ClientOf
 from tests.clients.logins.login import MECHANISMS, SASL, LoginClient
-from tests.clients.logins.matrix import CLIENTS, DENIED, MATRIX, SPARK, cells, refused
+from tests.clients.logins.matrix import CLIENTS, DENIED, KCAT_WITH_REASONS, MATRIX, SPARK, Cannot, cells, refused
 from tests.clients.logins.secured_broker import PREFIX, Secured
 
 from qanat.app.node.plugins import AUTHENTICATORS
@@ -35,6 +36,7 @@ def test_the_matrix_has_every_client_and_every_mechanism() -> None:
     assert {*SASL} == {*HASHES, OAUTHBEARER, *own}, "a mechanism that the broker has is not tried"
     assert {*MATRIX} == {*DENIED} == {*conftest.CLIENTS, SPARK}, "a client is not tried"
     assert {*CLIENTS} == {*conftest.CLIENTS}
+    assert [name for name, rows in MATRIX.items() for row in rows.values() if isinstance(row, Cannot)] == ["kcat"] * 3
     assert {client: [*rows] for client, rows in MATRIX.items()} == {client: [*MECHANISMS] for client in MATRIX}
 
 
@@ -76,6 +78,21 @@ def test_a_client_says_that_its_credential_was_refused(
         client.write(broker_with_logins.wrong(mechanism), topic, VALUES)
 
     assert broker_with_logins.refusals(mechanism) > before, "the broker has refused it, and nobody else"
+    assert stored(broker_with_logins, topic) == []
+
+
+@pytest.mark.parametrize("name", ["kcat"])
+@pytest.mark.parametrize("mechanism", [name for name, row in MATRIX["kcat"].items() if isinstance(row, Cannot)])
+def test_what_kcat_cannot_do_is_so(
+    broker_with_logins: Secured, client: LoginClient, name: str, mechanism: str, topic: str
+) -> None:
+    if KCAT_WITH_REASONS not in Kcat("none").version:
+        pytest.skip(f"kcat stands on another version here than {KCAT_WITH_REASONS}: it may do this")
+    row = MATRIX[name][mechanism]
+    assert isinstance(row, Cannot)
+    with pytest.raises(RuntimeError, match=row.says):
+        client.write(broker_with_logins.right(mechanism), topic, VALUES)
+
     assert stored(broker_with_logins, topic) == []
 
 
