@@ -84,7 +84,7 @@ class Secured:
 def secured(folder: Path, *, http: str | None = None) -> Iterator[Secured]:
     """Run the broker, with HTTP of that protocol if any; its store, with users and rules, lies in the folder."""
     authority, other = Authority(folder), Authority(folder, "other")
-    ours, forged = KeyPair("key", "RS256"), KeyPair("key", "RS256")
+    ours, forged = KeyPair("key", "ES256"), KeyPair("key", "ES256")
     tokens = {"alice": ours.token("alice"), "bob": ours.token("bob"), _FORGER: forged.token("alice")}
     certificates = {name: authority.client(name, f"CN={name},OU=people") for name in ("alice", "bob")}
     certificates[_FORGER] = other.client("alice", "CN=alice,OU=people")
