@@ -189,6 +189,6 @@ class DirectorySettings(Settings, frozen=True):
     log_scrub_bytes_per_second: NotNegative = 4 * _MIB
     """Speed of the background scrub of checksums; 0 switches it off."""
     log_decompressed_bytes_max: Positive = 64 * _MIB
-    """Largest batch after decompression, whatever the topic says."""
+    """Largest batch after decompression, whatever the topic says; HTTP does not read a larger one."""
     producer_id_expiration_ms: Positive = _DAY
     """An idempotent producer that was silent for this long is removed."""

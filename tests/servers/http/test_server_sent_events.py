@@ -75,11 +75,12 @@ def test_a_topic_that_is_deleted_ends_its_streams_with_a_problem(node: ServedNod
 
 
 @contextmanager
-def websocket(node: ServedNode, path: str) -> Iterator[Iterator[Any]]:
+def websocket(node: ServedNode, path: str, **headers: str) -> Iterator[Iterator[Any]]:
     """A WebSocket client: its events, handshake first."""
     with socket.create_connection(("127.0.0.1", node.port), timeout=TIMEOUT_S) as wire:
         connection = wsproto.WSConnection(wsproto.ConnectionType.CLIENT)
-        wire.sendall(connection.send(Request(host="x", target=path)))
+        extra = [(name.replace("_", "-").encode(), text.encode()) for name, text in headers.items()]
+        wire.sendall(connection.send(Request(host="x", target=path, extra_headers=extra)))
 
         def events() -> Iterator[Any]:
             while True:

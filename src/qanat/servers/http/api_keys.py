@@ -1,7 +1,7 @@
 """API keys of HTTP requests: `X-API-Key: qk_…`, `Authorization: Bearer qk_…` or `Authorization: ApiKey qk_…`.
 
 Keys are those of the metadata image, which follows the store: a removed key is refused by every broker as soon as its
-watch has seen that. Nothing is remembered.
+watch has seen that, and open streams end with it. Nothing is remembered.
 """
 
 from __future__ import annotations
@@ -52,10 +52,18 @@ def shown(key: str) -> str:
     return "" if identity is None else START + identity
 
 
-def principal_of_key(key: str, image: ApiKeyImage) -> Principal | None:
-    """The principal of a key; None where it is unknown, wrong or has expired."""
+def stored_key(key: str, image: ApiKeyImage) -> values.ApiKey | None:
+    """The stored key that a client's key is; None where it is unknown, wrong or has expired."""
     found = image.api_keys.get(key_id(key) or "")
     is_right = is_key(key, _NO_HASH if found is None else found.hash)
-    if found is None or not is_right or (found.expires_ms and time.time() * 1000 >= found.expires_ms):
-        return None
-    return Principal(found.user)
+    return None if found is None or not is_right or _has_expired(found) else found
+
+
+def is_in_force(identity: str, principal: Principal, image: ApiKeyImage) -> bool:
+    """Whether an accepted key is still there and still the principal's."""
+    found = image.api_keys.get(identity)
+    return found is not None and found.user == principal.name and not _has_expired(found)
+
+
+def _has_expired(key: values.ApiKey) -> bool:
+    return bool(key.expires_ms) and time.time() * 1000 >= key.expires_ms

@@ -106,7 +106,10 @@ class Application:
         elif operation.bodies:
             exchange.body = await exchange.read_body()
         if operation.waits:
-            return await operation.handle(exchange)
+            outcome = await operation.handle(exchange)
+            if outcome is not SENT and (problem := self._context.authentication.lost(exchange.caller)) is not None:
+                raise problem  # Its key was removed while it waited.
+            return outcome
         try:
             async with asyncio.timeout(self._context.gateway.timeout_s):
                 return await operation.handle(exchange)

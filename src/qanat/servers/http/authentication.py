@@ -23,10 +23,11 @@ from collections import Counter
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING
 
+from qanat.security.api_keys import key_id
 from qanat.security.authentication import ANONYMOUS, Accepted, Authenticator, Principal
 from qanat.security.oauthbearer import InvalidToken, OauthBearer, bearer_of
 from qanat.security.scram import Scram, ScramVerifier
-from qanat.servers.http.api_keys import ApiKeyImage, api_key_in, principal_of_key, shown
+from qanat.servers.http.api_keys import ApiKeyImage, api_key_in, is_in_force, shown, stored_key
 from qanat.servers.http.problems import Problem
 from qanat.servers.login_guard import waiting_message
 from qanat.telemetry.events import RateLimitedEvent
@@ -78,7 +79,7 @@ class HttpAuthentication:
         if not self.is_required:
             return Accepted(ANONYMOUS)
         if authorization is not None and (key := api_key_in(authorization)) is not None:
-            return Accepted(await self._by_key(key, caller))
+            return await self._by_key(key, caller)
         if not self._challenge:
             raise Problem(
                 403,
@@ -110,15 +111,26 @@ class HttpAuthentication:
                 raise Problem(401, "name or password is wrong", headers=(*self._challenge, _CLOSE))
         return Principal(user)
 
-    async def _by_key(self, key: str, caller: HttpCaller) -> Principal:
+    def lost(self, caller: HttpCaller) -> Problem | None:
+        """Why the credentials of a client that was let in do not count any more; None while they do."""
+        if caller.api_key and (self._image is None or not is_in_force(caller.api_key, caller.principal, self._image)):
+            return Problem(
+                401, "the API key was removed or has expired: continue from the last cursor with another one"
+            )
+        if has_ended(caller.expires_at_s):
+            return Problem(401, "the token has expired: continue from the last cursor with another one")
+        return None
+
+    async def _by_key(self, key: str, caller: HttpCaller) -> Accepted:
         name = shown(key)
         self._refuse_limited(caller, name)
-        found = None if self._image is None else principal_of_key(key, self._image)
+        found = None if self._image is None else stored_key(key, self._image)
         self._note(caller, name, f"unknown or expired API key {name!r}", is_right=found is not None)
         if found is None:
             await asyncio.sleep(_REFUSAL_DELAY_S)
             raise Problem(401, "the API key is unknown or has expired", headers=(*self._challenge, _CLOSE))
-        return found
+        caller.api_key = key_id(key) or ""
+        return Accepted(Principal(found.user))
 
     async def _by_token(self, mechanism: OauthBearer, token: bytes | None, caller: HttpCaller) -> Accepted:
         if token is None:

@@ -28,6 +28,7 @@ class HttpCaller:
 
     __slots__ = (
         "__weakref__",
+        "api_key",
         "expires_at_s",
         "host",
         "is_authenticated",
@@ -57,6 +58,8 @@ class HttpCaller:
         """Whether `Authorization` proved the principal."""
         self.expires_at_s: float | None = None
         """When its token ends, in seconds since 1970; a stream ends with it."""
+        self.api_key = ""
+        """The id of its API key; empty where it authenticated in another way."""
         self.security = security
         self.refused_batches = RefusedBatches()
         self.last_denial: Denial | None = None

@@ -123,6 +123,12 @@ class KafkaGateway:
             if not may_append(access, topic):
                 raise problem_of(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"topic {topic}")
 
+    def lost_read(self, caller: HttpCaller, topic: str) -> Problem | None:
+        """Why the client of a stream may not read its topic any more; None while it may."""
+        if self.security is None or self.security.access(self.broker, caller, 0).may_topic(Operation.READ, topic):
+            return None
+        return problem_of(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"topic {topic}")
+
     def leader(self, topic: str, partition: int) -> int:
         """The leader of a partition; this node where it is unknown, so that the answer carries the error."""
         if not self.is_known(topic, partition):

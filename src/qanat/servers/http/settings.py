@@ -54,7 +54,7 @@ class HttpSettings(Settings, frozen=True):
     http_max_poll_records: Positive = 500
     """Most records in one answer of consume."""
     http_answer_max_bytes: Positive = 4 * _MIB
-    """Most bytes of records in one answer of consume; the first record is sent whatever its size."""
+    """Most bytes of records, inflated, in one answer of consume; the first record is sent whatever its size."""
     http_session_timeout_ms: Positive = 30_000
     """A group member over HTTP that is silent for so long is removed."""
     http_idempotency_retention_ms: Positive = 24 * 60 * 60 * 1000

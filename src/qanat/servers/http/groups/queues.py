@@ -25,7 +25,7 @@ from qanat.servers.http.inputs import RequestBody
 from qanat.servers.http.operations import Operation
 from qanat.servers.http.problems import Problem, check, problem_of
 from qanat.servers.http.records.consume import Count, Wait
-from qanat.servers.http.records.record_json import Encoding, Message, records_of, to_message
+from qanat.servers.http.records.record_json import Encoding, Message, to_message
 from qanat.servers.http.records.record_parsing import TopicName
 from qanat.wire.kafka.messages.fetch import PartitionData as Fetched
 from qanat.wire.kafka.messages.share_acknowledge import (
@@ -42,7 +42,7 @@ from qanat.wire.kafka.messages.share_group_heartbeat import ShareGroupHeartbeatR
 from qanat.wire.kafka.registry import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    pass
 
 Action = Literal["accept", "release", "reject", "renew"]
 _ACTIONS = {"accept": 1, "release": 2, "reject": 3, "renew": 4}
@@ -233,7 +233,7 @@ async def _fetch(
                 if error_code(row.error_code) in RETRIABLE:
                     is_moving = True
                     continue
-                messages += _messages(exchange, bytes(topic.topic_id), row, wanted.encoding)
+                messages += await _messages(exchange, bytes(topic.topic_id), row, wanted.encoding)
         if len(messages) >= count:
             break
     return Acquired(member_id, messages, lock_ms), is_moving
@@ -261,22 +261,25 @@ def _end_session(exchange: Exchange, group: str, member_id: str) -> None:
     exchange.context.broker.share_partitions.sessions.end(Member(group, member_id))
 
 
-def _messages(exchange: Exchange, topic_id: bytes, row: ShareFetched, encoding: Encoding) -> Iterable[QueueMessage]:
+async def _messages(exchange: Exchange, topic_id: bytes, row: ShareFetched, encoding: Encoding) -> list[QueueMessage]:
     name = _name(exchange, topic_id)
     check(row.error_code, f"topic {name} partition {row.partition_index}", row.error_message)
     if not row.acquired_records:
-        return
+        return []
     held = {
         offset: one.delivery_count
         for one in row.acquired_records
         for offset in range(one.first_offset, one.last_offset + 1)
     }
     fetched = Fetched(row.partition_index, records=row.records)
-    for offset, timestamp, raw in records_of(fetched, min(held)):
-        if raw is not None and offset in held:
-            one = to_message(row.partition_index, offset, timestamp, raw, encoding)
-            fields = {field: getattr(one, field) for field in one.__struct_fields__}
-            yield QueueMessage(**fields, topic=name, delivery_count=held[offset])
+    batches, found = exchange.context.reads.opened(fetched, min(held)), []
+    while (records := await batches.next()) is not None:
+        for offset, timestamp, raw in records:
+            if offset in held:
+                one = to_message(row.partition_index, offset, timestamp, raw, encoding)
+                fields = {field: getattr(one, field) for field in one.__struct_fields__}
+                found.append(QueueMessage(**fields, topic=name, delivery_count=held[offset]))
+    return found
 
 
 async def acknowledge(exchange: Exchange) -> Acknowledged:

@@ -34,7 +34,6 @@ from qanat.servers.http.problems import Problem, problem_of
 from qanat.servers.http.records.batching import batches_of, encoded
 from qanat.servers.http.records.partition_reads import EARLIEST, LATEST
 from qanat.servers.http.records.produce_results import ProducedOrNot, many_reply, one_reply
-from qanat.servers.http.records.record_json import records_of
 from qanat.servers.http.records.record_parsing import ProducerRecord, now_ms
 from qanat.servers.http.records.transactional_producer import FENCED, TransactionalProducer
 from qanat.servers.http.reply import Reply
@@ -190,9 +189,11 @@ class Shard:
             return None
         if row.error_code:
             raise problem_of(row.error_code, "idempotency keys cannot be read now")
-        for at, _, raw in records_of(row, offset):
-            if at == offset and raw is not None and raw[4] is not None:
-                return _DECODE(raw[4])
+        batches = self._reads.opened(row, offset)
+        while (records := await batches.next()) is not None:
+            for at, _, raw in records:
+                if at == offset and raw[4] is not None:
+                    return _DECODE(raw[4])
         raise problem_of(ErrorCode.OFFSET_NOT_AVAILABLE, "idempotency keys cannot be read now")
 
     def _remember(self, note: Note, offset: int) -> None:
@@ -222,11 +223,12 @@ class Shard:
             if row.error_code:
                 raise problem_of(row.error_code, "idempotency keys cannot be read now")
             before = self._position
-            for offset, _, raw in records_of(row, before):
-                if raw is None:
-                    self._position = offset
-                elif raw[4] is not None:
-                    self._remember(_DECODE(raw[4]), offset)
+            batches = reads.opened(row, before)
+            while (records := await batches.next()) is not None:
+                for offset, _, raw in records:
+                    if raw[4] is not None:
+                        self._remember(_DECODE(raw[4]), offset)
+            self._position = batches.next_offset
             if self._position == before:
                 raise problem_of(ErrorCode.OFFSET_NOT_AVAILABLE, "idempotency keys cannot be read now")
         self._is_owner = True

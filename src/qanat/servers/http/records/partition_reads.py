@@ -17,7 +17,7 @@ from qanat.connection.faults import RETRIABLE, OutOfTimeError, UnreachableError,
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.servers.http.problems import Problem, problem_of
-from qanat.servers.http.records.record_json import Encoding, Message, records_of, to_message
+from qanat.servers.http.records.record_json import Encoding, Message, OpenedBatches, to_message
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from qanat.wire.kafka.messages.list_offsets import (
     ListOffsetsPartition,
@@ -31,6 +31,7 @@ from qanat.wire.kafka.registry import ApiKey
 if TYPE_CHECKING:
     from qanat.servers.http.caller import HttpCaller
     from qanat.servers.http.kafka_gateway import KafkaGateway
+    from qanat.wire.record_reader import RawRecord
 
 EARLIEST, LATEST = -2, -1
 _NO_SESSION_EPOCH = -1
@@ -300,8 +301,8 @@ class PartitionReads:
             for row in rows:
                 position = positions[row.partition_index]
                 await self.check(caller, topic, row, position)
-                if not row.error_code and len(messages) < count:
-                    size += _take(row, positions, messages, count, encoding)
+                if not row.error_code and len(messages) < count and size < max_bytes:
+                    size += await self._take(row, positions, messages, count, max_bytes - size, encoding)
             max_bytes -= size
             if moving and not messages:
                 self._require_progress(topic, positions, moving, loop.time() - began)
@@ -319,21 +320,36 @@ class PartitionReads:
             row = moving[0]
             raise problem_of(row.error_code, f"topic {topic} partition {row.partition_index}")
 
+    def opened(self, data: PartitionData, position: int) -> OpenedBatches:
+        """The records of an answer, within the broker's limit of inflated batches."""
+        limit = self._gateway.broker.runtime.directory.settings.log_decompressed_bytes_max
+        return OpenedBatches(data, position, limit)
 
-def _take(
-    row: PartitionData, positions: dict[int, int], messages: list[Message], count: int, encoding: Encoding
-) -> int:
-    """Take records of one partition, up to `count` in all; the bytes that they were read from."""
-    number = row.partition_index
-    size = (
-        0 if row.records is None else sum(map(len, row.records)) if isinstance(row.records, list) else len(row.records)
-    )
-    for offset, timestamp, raw in records_of(row, positions[number]):
-        if raw is None:
-            positions[number] = offset
-        elif len(messages) >= count:
-            break
-        else:
-            messages.append(to_message(number, offset, timestamp, raw, encoding))
-            positions[number] = offset + 1
-    return size
+    async def _take(
+        self,
+        row: PartitionData,
+        positions: dict[int, int],
+        messages: list[Message],
+        count: int,
+        max_bytes: int,
+        encoding: Encoding,
+    ) -> int:
+        """Take records of one partition, up to `count` in all and about `max_bytes` when inflated; returns the bytes
+        that were taken, or that they were read from where that is more."""
+        number, taken = row.partition_index, 0
+        batches = self.opened(row, positions[number])
+        while (records := await batches.next()) is not None:
+            for offset, timestamp, raw in records:
+                if len(messages) >= count or taken >= max_bytes:
+                    return taken
+                messages.append(to_message(number, offset, timestamp, raw, encoding))
+                positions[number] = offset + 1
+                taken += _size_of(raw)
+        positions[number] = batches.next_offset
+        return max(taken, 0 if row.records is None else len(row.records))
+
+
+def _size_of(raw: RawRecord) -> int:
+    _, _, _, key, value, headers = raw
+    size = len(key or b"") + len(value or b"")
+    return size + sum([len(name) + len(text or b"") for name, text in headers]) if headers else size

@@ -1,7 +1,12 @@
-"""Records as JSON: JSON values as JSON, text as text, anything else as base64."""
+"""Records as JSON: JSON values as JSON, text as text, anything else as base64.
+
+Rule: batches are opened one after the other, and one that inflates far by a worker: whoever may write to a topic may
+      write small batches that inflate to very much.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
@@ -9,16 +14,20 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from qanat.connection.fetching import INFLATED_BYTES_MAX, marked_batches
+from qanat.connection.fetching import marked_batches
+from qanat.model.errors import InflatesTooFarError
 from qanat.wire.kafka.messages.fetch import PartitionData
 from qanat.wire.record_reader import split_records
 from qanat.wire.records import open_batch, wrapped
 
 if TYPE_CHECKING:
+    from qanat.wire.batch_header import BatchHeader, Buffer
     from qanat.wire.record_reader import RawRecord
 
 Encoding = Literal["auto", "text", "base64"]
 _NULL = Raw(b"null")
+OPENED_HERE_BYTES = 512 * 1024
+"""Batches that inflate to no more are opened on the loop."""
 
 
 class Message(msgspec.Struct, gc=False):
@@ -38,22 +47,44 @@ class Message(msgspec.Struct, gc=False):
     """Only where the value is not JSON."""
 
 
-def records_of(data: PartitionData, position: int) -> Iterator[tuple[int, int, RawRecord | None]]:
-    """Offset, timestamp and record of visible records from a position on; a last row without a record holds the next
-    position."""
-    if isinstance(data.records, list):
-        data.records = memoryview(b"".join(data.records)) if len(data.records) != 1 else data.records[0]
-    next_offset = position
-    for batch, header, is_visible in marked_batches(data):
-        if is_visible and header.next_offset > position:
-            opened, payload = open_batch(batch, INFLATED_BYTES_MAX)
-            fixed = opened.max_timestamp if opened.is_log_append_time else None
-            for raw in split_records(payload, opened.record_count, opened.last_offset_delta):
-                offset = opened.base_offset + raw[2]
-                if offset >= position:
-                    yield offset, wrapped(opened.base_timestamp + raw[1]) if fixed is None else fixed, raw
-        next_offset = max(next_offset, header.next_offset)
-    yield next_offset, -1, None
+class OpenedBatches:
+    """The visible records of a partition's answer from a position on, a batch at a time."""
+
+    def __init__(self, data: PartitionData, position: int, inflated_bytes_max: int) -> None:
+        if isinstance(data.records, list):
+            data.records = memoryview(b"".join(data.records)) if len(data.records) != 1 else data.records[0]
+        self._batches = marked_batches(data)
+        self._position = position
+        self._inflated_bytes_max = inflated_bytes_max
+        self.next_offset = position
+        """Behind the batches that were opened or passed."""
+
+    async def next(self) -> Iterator[tuple[int, int, RawRecord]] | None:
+        """Offset, timestamp and record of the next batch; None at the end."""
+        for batch, header, is_visible in self._batches:
+            self.next_offset = max(self.next_offset, header.next_offset)
+            if is_visible and header.next_offset > self._position:
+                opened = _open_here(batch)
+                if opened is None:
+                    opened = await asyncio.to_thread(open_batch, batch, self._inflated_bytes_max)
+                return _records(*opened, self._position)
+        return None
+
+
+def _open_here(batch: memoryview) -> tuple[BatchHeader, Buffer] | None:
+    """An opened batch; None where that is for a worker."""
+    try:
+        return open_batch(batch, max(OPENED_HERE_BYTES, len(batch)))
+    except InflatesTooFarError:
+        return None
+
+
+def _records(header: BatchHeader, payload: Buffer, position: int) -> Iterator[tuple[int, int, RawRecord]]:
+    fixed = header.max_timestamp if header.is_log_append_time else None
+    for raw in split_records(payload, header.record_count, header.last_offset_delta):
+        offset = header.base_offset + raw[2]
+        if offset >= position:
+            yield offset, wrapped(header.base_timestamp + raw[1]) if fixed is None else fixed, raw
 
 
 def to_message(partition: int, offset: int, timestamp: int, raw: RawRecord, encoding: Encoding) -> Message:

@@ -33,7 +33,11 @@ async def stream_topic(exchange: Exchange) -> object:
         if exchange.scope["method"] != "HEAD":
             loop = asyncio.get_running_loop()
             stream = loop.create_task(_send_all(exchange, writer))
-            await streams.run(stream, loop.create_task(exchange.wait_until_gone()))
+            lost = await streams.run(stream, loop.create_task(exchange.wait_until_gone()), writer.lost)
+            if lost is not None and exchange.scope["flow"].write_paused:
+                exchange.abort()  # It would have to read first.
+            elif lost is not None:
+                await _send_problem(exchange, lost)
         await exchange.send({"type": "http.response.body", "body": b""})
     return SENT
 
@@ -48,9 +52,13 @@ async def _send_all(exchange: Exchange, writer: StreamWriter) -> None:
         log_event("stream closed: its client does not read", level="info", peer=exchange.caller.peer)
         exchange.abort()
     except Problem as problem:
-        # The answer has started: the problem is its last event.
-        text = b"event: problem\ndata: %s\n\n" % problem.encode(exchange.scope["path"]).strip()
-        await send({"type": "http.response.body", "body": text, "more_body": True})
+        await _send_problem(exchange, problem)
+
+
+async def _send_problem(exchange: Exchange, problem: Problem) -> None:
+    """The answer has started: the problem is its last event."""
+    text = b"event: problem\ndata: %s\n\n" % problem.encode(exchange.scope["path"]).strip()
+    await exchange.send({"type": "http.response.body", "body": text, "more_body": True})
 
 
 def _event(message: Message, cursor: Cursor) -> bytes:

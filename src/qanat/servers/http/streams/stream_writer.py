@@ -3,25 +3,28 @@
 A slow client costs the transport's buffer and nothing else: when the transport is full, records that were read and not
 yet sent are dropped, and read again from the same position when there is room.
 
-Rule: no record is sent after the client's token has ended.
+Rule: no record is sent after the client's token or API key has ended, or its right to read.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Protocol
 
-from qanat.servers.http.authentication import has_ended
-from qanat.servers.http.problems import Problem
+from qanat.model.errors import QanatError
+from qanat.servers.http.problems import Problem, problem_of
 from qanat.servers.http.records.partition_reads import Cursor
-from qanat.servers.http.records.record_json import Encoding, Message, records_of, to_message
+from qanat.servers.http.records.record_json import Encoding, Message, to_message
 from qanat.servers.http.streams.multi_leader_fetch import MultiLeaderFetch
 
 if TYPE_CHECKING:
     from qanat.servers.http.caller import HttpCaller
     from qanat.servers.http.context import HttpContext
+    from qanat.servers.http.records.record_json import OpenedBatches
     from qanat.wire.kafka.messages.fetch import PartitionData
+    from qanat.wire.record_reader import RawRecord
 
 FETCH_BYTES = 256 * 1024
 PIECE_BYTES = 32 * 1024
@@ -78,24 +81,30 @@ class StreamWriter:
                 has_any = False
                 positions = dict(enumerate(self.cursor.offsets))
                 rows = await fetches.rows(positions)
-                if has_ended(self._caller.expires_at_s):
-                    raise Problem(401, "the token has expired: continue from the last cursor with another one")
+                if (problem := self.lost()) is not None:
+                    raise problem
                 for row in rows:
                     await reads.check(self._caller, self._topic, row, positions[row.partition_index])
                     if row.error_code:
                         await asyncio.sleep(_PAUSE_S)
                         continue
-                    for piece in self._rendered(row):
-                        has_any = True
-                        yield piece
-                        if flow.write_paused:
-                            break
+                    async with aclosing(self._pieces_of(row)) as pieces:
+                        async for piece in pieces:
+                            has_any = True
+                            yield piece
+                            if flow.write_paused:
+                                break
                     if flow.write_paused:
                         break
                 if not has_any:
                     yield []
         finally:
             fetches.stop()
+
+    def lost(self) -> Problem | None:
+        """Why the client may not go on reading; None while it may."""
+        context, caller = self._context, self._caller
+        return context.authentication.lost(caller) or context.gateway.lost_read(caller, self._topic)
 
     async def _drain(self, flow: Flow) -> None:
         try:
@@ -104,21 +113,27 @@ class StreamWriter:
         except TimeoutError:
             raise SlowReaderError from None
 
-    def _rendered(self, row: PartitionData) -> Iterator[list[bytes]]:
+    async def _pieces_of(self, row: PartitionData) -> AsyncGenerator[list[bytes], None]:
         """A partition's records, rendered a piece at a time; the cursor moves with each piece."""
         number, offsets = row.partition_index, self.cursor.offsets
+        batches = self._context.reads.opened(row, offsets[number])
         piece: list[bytes] = []
         size = 0
-        for offset, timestamp, raw in records_of(row, offsets[number]):
-            if raw is None:
-                offsets[number] = offset
-                break
-            offsets[number] = offset + 1
-            text = self._render(to_message(number, offset, timestamp, raw, self._encoding), self.cursor)
-            piece.append(text)
-            size += len(text)
-            if size >= PIECE_BYTES:
-                yield piece
-                piece, size = [], 0
+        while (records := await self._next(batches, number)) is not None:
+            for offset, timestamp, raw in records:
+                offsets[number] = offset + 1
+                text = self._render(to_message(number, offset, timestamp, raw, self._encoding), self.cursor)
+                piece.append(text)
+                size += len(text)
+                if size >= PIECE_BYTES:
+                    yield piece
+                    piece, size = [], 0
+        offsets[number] = batches.next_offset
         if piece:
             yield piece
+
+    async def _next(self, batches: OpenedBatches, number: int) -> Iterator[tuple[int, int, RawRecord]] | None:
+        try:
+            return await batches.next()
+        except QanatError as fault:
+            raise problem_of(fault.code, f"topic {self._topic} partition {number}", str(fault)) from None

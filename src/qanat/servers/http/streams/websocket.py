@@ -89,7 +89,11 @@ async def serve_websocket(context: HttpContext, scope: Scope, receive: Receive, 
             await send({"type": "websocket.accept"})
             loop = asyncio.get_running_loop()
             stream = loop.create_task(_send_all(exchange, writer))
-            await context.streams.run(stream, loop.create_task(_wait_until_gone(receive)))
+            lost = await context.streams.run(stream, loop.create_task(_wait_until_gone(receive)), writer.lost)
+            if lost is not None and not scope["writable"].is_set():
+                exchange.abort()  # It would have to read first.
+            elif lost is not None:
+                await _close(send, lost)
     except Problem as problem:
         await _refuse(send, with_denial(problem, caller, websocket_topic.__name__), scope)
     except QanatError as fault:
@@ -106,7 +110,11 @@ async def _send_all(exchange: Exchange, writer: StreamWriter) -> None:
     except SlowReaderError:
         await send({"type": "websocket.close", "code": _TRY_AGAIN_LATER, "reason": "the client does not read"})
     except Problem as problem:
-        await send({"type": "websocket.close", "code": _POLICY, "reason": problem.detail[:_REASON_MAX]})
+        await _close(send, problem)
+
+
+async def _close(send: Send, problem: Problem) -> None:
+    await send({"type": "websocket.close", "code": _POLICY, "reason": problem.detail[:_REASON_MAX]})
 
 
 async def _wait_until_gone(receive: Receive) -> None:
