@@ -33,14 +33,17 @@ class Victim:
         options = [part for setting in settings for part in ("-X", setting)]
         self._file = self._log.open("wb")
         self._process = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL, stderr=self._file)
-        self.port = self._started()
+        started = self._started()
+        self.port = int(str(started["address"]).rpartition(":")[2])
+        self.http = str(started.get("http"))
+        """Where it serves HTTP."""
 
-    def _started(self) -> int:
+    def _started(self) -> dict[str, object]:
         deadline = time.monotonic() + TIMEOUT_S
         while time.monotonic() < deadline:
             for event in self.events():
                 if event.get("event") == "started":
-                    return int(str(event["address"]).rpartition(":")[2])
+                    return event
             time.sleep(0.05)
         raise RuntimeError(self.log())
 
