@@ -133,8 +133,8 @@ spark-connector: $(READY) ## compare format("qanat") with Spark's own Kafka conn
 bench-spark: $(READY) ## rows a second in Spark, compared with its own connector on Kafka and a source in memory
 	@$(BIN)/python -m bench.spark $(ARGS)
 
-fuzz: $(READY) ## mutated requests against a real node; make fuzz SECONDS=600, SEEDS=7 to replay one
-	@QANAT_FUZZ_SECONDS=$(or $(SECONDS),60) QANAT_FUZZ_SEED=$(SEEDS) $(BIN)/python -m pytest -q --timeout=0 tests/servers/test_bad_input_fuzz.py $(ARGS)
+fuzz: $(READY) ## mutated requests against a real node, before and after a login; make fuzz SECONDS=600, SEEDS=7 to replay one
+	@QANAT_FUZZ_SECONDS=$(or $(SECONDS),60) QANAT_FUZZ_SEED=$(SEEDS) $(BIN)/python -m pytest -q --timeout=0 tests/servers/test_bad_input_fuzz.py tests/servers/test_bad_input_before_login.py $(ARGS)
 
 docs: $(READY) $(DOCS_STAMP) ## build the documentation into ./site, offline, and check every link
 	@$(BIN)/mkdocs build --strict --quiet

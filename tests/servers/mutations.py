@@ -48,12 +48,13 @@ class Mutator:
         random = self._random
         payload = bytearray(random.choice(self._valid)[4:])
         for _ in range(random.choice((0, 1, 1, 2, 3, 8))):
-            payload = self._changed(payload)
+            payload = self.changed(payload)
         size = len(payload) if random.random() < 0.97 else random.randrange(2 * len(payload) + 1)
         return struct.pack(">i", size) + payload
 
-    def _changed(self, payload: bytearray) -> bytearray:
-        random = self._random
+    def changed(self, data: bytes | bytearray) -> bytearray:
+        """The data with one mutation."""
+        random, payload = self._random, bytearray(data)
         at = random.randrange(len(payload)) if payload else 0
         match random.randrange(7):
             case 0:

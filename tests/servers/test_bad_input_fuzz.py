@@ -21,7 +21,7 @@ GROWTH_BYTES = 50 * 1024 * 1024
 _LONGEST_BURST = 8
 
 
-def _seed() -> int:
+def chosen_seed() -> int:
     given = os.environ.get("QANAT_FUZZ_SEED")
     if given is None:
         return 1
@@ -29,7 +29,7 @@ def _seed() -> int:
 
 
 def test_mutated_requests_are_refused_or_answered_and_hurt_no_client(tmp_path: Path) -> None:
-    seed = _seed()
+    seed = chosen_seed()
     mutator = Mutator(seed)
     # Topics that mutated requests manage to create are legal, but their memory is not what is measured here.
     victim = Victim(tmp_path, "auto.create.topics.enable=false")
