@@ -124,7 +124,7 @@ queue: $(READY) ## a queue with eight share consumers, some killed; make queue A
 spark-fire: $(READY) ## copy 1M records with Spark while driver, executors and broker are killed with -9
 	@$(BIN)/python -m verify.spark_fire $(ARGS)
 
-security-fire: $(READY) ## rotate secrets of three brokers under load and kill -9, then lock an open cluster down; make security-fire SECONDS=600
+security-fire: $(READY) ## rotate secrets of three brokers under load and kill -9, then lock an open cluster down; make security-fire SECONDS=600 ARGS="--store etcd"
 	@$(BIN)/python -m verify.security_fire $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
 spark-connector: $(READY) ## compare format("qanat") with Spark's own Kafka connector on the same data

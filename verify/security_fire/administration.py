@@ -1,10 +1,14 @@
-"""Users, passwords and ACLs by librdkafka's AdminClient, as the administrator."""
+"""Users, passwords, ACLs and API keys as the administrator; and whether a client is let in."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
+import socket
+import ssl
+import time
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -22,10 +26,14 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     UserScramCredentialUpsertion,
 )
 
+from qanat.app.api_keys.key_store import KeyPlace, on_keys
+from qanat.cluster import values
 from qanat.connection.deadline import Deadline
 from qanat.connection.link import Link
+from qanat.connection.sasl import NotAuthenticatedError
 from qanat.connection.security import Security, security_of
 from qanat.model.error_codes import ErrorCode
+from qanat.security.api_keys import ID_BYTES, SECRET_BYTES, compose, hash_of, key_id
 from qanat.wire.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
 from qanat.wire.kafka.registry import ApiKey
 from verify.security_fire.clients import OPTIONS, wait_until
@@ -67,9 +75,10 @@ def read_group(user: str, name: str) -> AclBinding:
 class Administration:
     """Changes are repeated until they are acknowledged: brokers die meanwhile."""
 
-    def __init__(self, security: Mapping[str, Any]) -> None:
+    def __init__(self, security: Mapping[str, Any], store_file: Path | None = None) -> None:
+        """`store_file` has the settings of the metadata store, for API keys."""
         self._client = AdminClient({**OPTIONS, **security})
-        self._security = security
+        self._place = KeyPlace(config=store_file)
 
     def _insist(self, act: Any, what: str) -> None:
         def is_done() -> bool:
@@ -99,6 +108,19 @@ class Administration:
         self._insist(lambda: self._client.alter_user_scram_credentials([change], request_timeout=10), "a password")
         return password
 
+    def add_key(self, user: str) -> str:
+        """A new API key, as `qanat api-key add` makes it."""
+        identity = secrets.token_hex(ID_BYTES)
+        key = compose(identity, secrets.token_urlsafe(SECRET_BYTES))
+        stored = values.ApiKey(user=user, hash=hash_of(key), created_ms=int(time.time() * 1000))
+        on_keys(self._place, lambda store: store.add(identity, stored))
+        return key
+
+    def remove_key(self, key: str) -> None:
+        identity = key_id(key)
+        assert identity is not None
+        on_keys(self._place, lambda store: store.remove(identity))
+
     def allow(self, *rules: AclBinding) -> None:
         self._insist(lambda: self._client.create_acls(list(rules), request_timeout=10), "ACLs are created")
 
@@ -121,6 +143,32 @@ class Administration:
 def may_read(settings: Mapping[str, str], topic: str, ports: Iterable[int]) -> list[bool]:
     """Whether each broker shows a topic to a user, who may describe it only as long as it may read it."""
     return asyncio.run(_may_read(security_of(settings), topic, ports))
+
+
+def is_let_in(settings: Mapping[str, str], port: int) -> bool:
+    """Whether a broker lets a client in; a wrong credential is no error here."""
+    return asyncio.run(_is_let_in(security_of(settings), port))
+
+
+async def _is_let_in(security: Security, port: int) -> bool:
+    deadline = Deadline.after(_TIMEOUT_S)
+    try:
+        link = await Link.open("127.0.0.1", port, "prober", deadline, security)
+    except NotAuthenticatedError:
+        return False
+    await link.close()
+    return True
+
+
+def trusts(port: int, authority: str) -> bool:
+    """Whether a client that trusts these authorities trusts a broker."""
+    context = ssl.create_default_context(cafile=authority)
+    with socket.create_connection(("127.0.0.1", port), _TIMEOUT_S) as plain:
+        try:
+            context.wrap_socket(plain, server_hostname="127.0.0.1").close()
+        except ssl.SSLCertVerificationError:
+            return False
+    return True
 
 
 async def _may_read(security: Security, topic: str, ports: Iterable[int]) -> list[bool]:

@@ -11,6 +11,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from tools.build_etcd import FOLDER
+
+from qanat.app.node.etcd_server import EtcdMember, MemberPlan, find_etcd
+from qanat.app.secure.private_files import write_private
 from qanat.app.secure.secure_setup import SecureFiles, add_administrator, broker_settings, write_files
 
 BROKERS = 3
@@ -32,7 +36,7 @@ class FireBroker:
         self.node_id = node_id
         self._folder = folder
         self.log = folder / f"broker-{node_id}.log"
-        self.open_port, self.secure_port, self._inter_broker_port = _free_ports(3)
+        self.open_port, self.secure_port, self.http_port, self._inter_broker_port = _free_ports(4)
         self.settings: dict[str, str] = {}
         """Settings of its next start, besides those of every broker."""
         self._process: subprocess.Popen[bytes] | None = None
@@ -40,15 +44,16 @@ class FireBroker:
     def start(self) -> None:
         """Start the process, and return once its listeners accept connections."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("QANAT_")}
-        settings = {**_SETTINGS, "inter.broker.port": str(self._inter_broker_port), **self.settings}
+        ports = {"inter.broker.port": str(self._inter_broker_port), "http.port": str(self.http_port)}
+        settings = {**_SETTINGS, **ports, **self.settings}
         line = [sys.executable, "-m", "qanat.app", "start", "--node-id", str(self.node_id)]
         line += ["--data-dir", str(self._folder / "data")]
         line += [word for name, value in settings.items() for word in ("-X", f"{name}={value}")]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(line, stdout=log, stderr=log, env=environment)
-        ports = [int(one.rsplit(":", 1)[1]) for one in settings["listeners"].split(",")]
+        kafka_ports = [int(one.rsplit(":", 1)[1]) for one in settings["listeners"].split(",")]
         deadline = time.monotonic() + _TIMEOUT_S
-        while not all(map(_accepts, ports)):
+        while not all(map(_accepts, [*kafka_ports, self.http_port])):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"broker {self.node_id} does not start: {self.log.read_text()[-2000:]}")
             time.sleep(0.05)
@@ -68,6 +73,10 @@ class FireBroker:
         self._process = None
 
     @property
+    def is_running(self) -> bool:
+        return self._process is not None
+
+    @property
     def accepts_open_clients(self) -> bool:
         return _accepts(self.open_port)
 
@@ -76,15 +85,25 @@ class FireBroker:
 
 
 class FireCluster:
-    """All three, with the files of a protected cluster."""
+    """All three, with the files of a protected cluster, and their metadata store: a file, or an etcd of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: str) -> None:
         folder.mkdir()
         self.brokers = [FireBroker(node_id, folder) for node_id in range(BROKERS)]
         self._data_dir = str(folder / "data")
+        self._etcd = _etcd_member(folder) if store == "etcd" else None
+        self._store_settings = {} if self._etcd is None else _settings_of(self._etcd)
         self.files = SecureFiles.of(self._data_dir)
+        self._authorities = 1
         write_files(self.files, (), self.secure_bootstrap)
-        add_administrator(self.files, {"data.dir": self._data_dir})
+        self.store_file = folder / "store.yaml"
+        """Settings of the store, for commands that need it."""
+        kept = {"data.dir": self._data_dir, **self._store_settings}
+        self.store_file.write_text("".join(f"{name}: {value}\n" for name, value in kept.items()))
+        if self._etcd is not None:
+            self._etcd.start()
+            self._etcd.wait()
+        add_administrator(self.files, kept)
 
     @property
     def open_bootstrap(self) -> str:
@@ -94,9 +113,26 @@ class FireCluster:
     def secure_bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{one.secure_port}" for one in self.brokers)
 
+    @property
+    def running(self) -> list[FireBroker]:
+        return [broker for broker in self.brokers if broker.is_running]
+
     def renew_certificate(self) -> None:
-        """Another key and certificate of the brokers, from the same authority."""
+        """Another key and certificate of the brokers, from the authority of now."""
         write_files(self.files, (), self.secure_bootstrap, renews=True)
+
+    def add_authority(self) -> tuple[bytes, bytes]:
+        """Another authority, which signs from now on; the one before is still trusted. Returns the old and the new."""
+        from qanat.app.secure.authority import Authority
+
+        self._authorities += 1
+        old, new = self.files.authority.read_bytes(), Authority.create(f"authority {self._authorities}")
+        write_private(self.files.authority, new.certificate_pem + old)
+        write_private(self.files.authority_key, new.key_pem)
+        return old, new.certificate_pem
+
+    def trust_only(self, authority: bytes) -> None:
+        write_private(self.files.authority, authority)
 
     def secure_settings(self) -> dict[str, str]:
         """What `qanat secure init` sets, without the listener."""
@@ -109,7 +145,7 @@ class FireCluster:
         for broker in self.brokers:
             listeners = [f"PLAINTEXT://127.0.0.1:{broker.open_port}"] * is_open
             listeners += [f"SASL_SSL://127.0.0.1:{broker.secure_port}"] * is_secure
-            broker.settings = {**settings, "listeners": ",".join(listeners)}
+            broker.settings = {**self._store_settings, **settings, "listeners": ",".join(listeners)}
 
     def start(self) -> None:
         for broker in self.brokers:
@@ -118,11 +154,23 @@ class FireCluster:
     def kill(self) -> None:
         for broker in self.brokers:
             broker.kill()
+        if self._etcd is not None:
+            self._etcd.kill()
 
     def problems(self) -> list[str]:
         """Bugs that brokers have logged."""
         found = [(broker, broker.tracebacks()) for broker in self.brokers]
         return [f"broker {broker.node_id} logged {count} tracebacks: {broker.log}" for broker, count in found if count]
+
+
+def _etcd_member(folder: Path) -> EtcdMember:
+    client_port, peer_port = _free_ports(2)
+    plan = MemberPlan("fire", folder / "etcd", client_port, peer_port)
+    return EtcdMember(find_etcd([FOLDER]), plan, [plan])
+
+
+def _settings_of(etcd: EtcdMember) -> dict[str, str]:
+    return {"metadata.store": "etcd", "metadata.etcd.endpoints": etcd.plan.client_url}
 
 
 def _accepts(port: int) -> bool:

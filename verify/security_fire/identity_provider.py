@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
@@ -17,7 +18,7 @@ AUDIENCE, ISSUER = "qanat", "https://login.example/"
 REFRESH_MS = 2000
 """How often brokers fetch the keys."""
 _ALGORITHM = "ES256"
-_LIFE_S = 20.0
+LIFE_S = 12.0
 """Of a token: clients renew theirs during a run."""
 
 
@@ -28,7 +29,6 @@ class IdentityProvider:
         self._keys: dict[str, ec.EllipticCurvePrivateKey] = {}
         self._signing = ""
         self._made = 0
-        self._signing_since_s = 0.0
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self.tokens = 0
@@ -62,20 +62,27 @@ class IdentityProvider:
 
     def sign_with_the_last(self) -> None:
         self._signing = f"key-{self._made}"
-        self._signing_since_s = time.monotonic()
 
-    def forget_unused(self) -> None:
-        """Publish the signing key alone, where all tokens of others have ended."""
-        if time.monotonic() - self._signing_since_s > _LIFE_S:
-            self._keys = {self._signing: self._keys[self._signing]}
+    def remove_others(self) -> None:
+        """Publish the signing key alone."""
+        self._keys = {self._signing: self._keys[self._signing]}
 
     def token(self, name: str) -> tuple[str, float]:
         """A token, and when it ends."""
-        now = int(time.time())
-        ends = now + _LIFE_S
-        claims = {"sub": name, "iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": int(ends)}
         self.tokens += 1
-        return jwt.encode(claims, self._keys[self._signing], _ALGORITHM, {"kid": self._signing}), ends
+        return self.signer()(name)
+
+    def signer(self) -> Callable[[str], tuple[str, float]]:
+        """Makes tokens with the key of now, whatever becomes of it."""
+        key_id, key = self._signing, self._keys[self._signing]
+
+        def sign(name: str) -> tuple[str, float]:
+            now = int(time.time())
+            ends = now + LIFE_S
+            claims = {"sub": name, "iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": int(ends)}
+            return jwt.encode(claims, key, _ALGORITHM, {"kid": key_id}), ends
+
+        return sign
 
     def _document(self) -> bytes:
         rows = []

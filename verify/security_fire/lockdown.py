@@ -1,4 +1,4 @@
-"""An open cluster is locked down while it runs: each broker is restarted once per step, every second time by kill -9.
+"""An open cluster is locked down while it runs: each broker is restarted once per step, cleanly or by kill -9.
 
 1. A protected listener beside the open one, certificates and credentials.
 2. Protection between brokers, and the authorizer in a dry run.
@@ -8,17 +8,19 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections import Counter
 from collections.abc import Mapping
-from itertools import cycle
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from qanat.app.secure.secure_setup import ADMIN, admin_password
 from verify.security_fire.administration import Administration, may_read, read, read_group, scram, write
-from verify.security_fire.brokers import FireBroker, FireCluster
+from verify.security_fire.brokers import FireCluster
 from verify.security_fire.clients import Errors, FireClient, Ledger, Reader, Writer, wait_for_progress
+from verify.security_fire.http_clients import request
 from verify.security_fire.judgement import lost_records
 from verify.security_fire.outcome import Outcome
 
@@ -31,11 +33,11 @@ _AUTHORIZER = ("authorizer.class.name", "super.users")
 class Lockdown:
     """One run."""
 
-    def __init__(self, folder: Path) -> None:
-        self._cluster = FireCluster(folder / "lockdown")
+    def __init__(self, folder: Path, seed: int, store: str) -> None:
+        self._random = Random(seed)
+        self._cluster = FireCluster(folder / "lockdown", store)
         self._errors, self._done = Errors(), Counter[str]()
         self._ledger = Ledger()
-        self._endings = cycle((FireBroker.stop, FireBroker.kill))
 
     def run(self) -> Outcome:
         began, cluster = time.monotonic(), self._cluster
@@ -78,10 +80,10 @@ class Lockdown:
         """Restart broker by broker with these settings."""
         cluster = self._cluster
         cluster.set_all(settings, is_open=is_open, is_secure=True)
-        for broker in cluster.brokers:
-            end = next(self._endings)
-            end(broker)
-            self._done["kill -9" if end is FireBroker.kill else "clean stop"] += 1
+        for broker in self._random.sample(cluster.brokers, len(cluster.brokers)):
+            is_killed = self._random.random() < 0.5
+            (broker.kill if is_killed else broker.stop)()
+            self._done["kill -9" if is_killed else "clean stop"] += 1
             broker.start()
             wait_for_progress([self._ledger])
         self._done["rolling restart"] += 1
@@ -106,5 +108,9 @@ class Lockdown:
         time.sleep(_IN_FORCE_S)
         let_in = may_read(self._as(NEWCOMER, password), ORDERS, ports)
         problems = [f"a user without a rule may read: {let_in}"] if any(let_in) else []
+        tls = ssl.create_default_context(cafile=str(cluster.files.authority))
+        statuses = [request(one.http_port, tls, "GET", "/api/v1/topics", {})[0] for one in cluster.brokers]
+        if statuses != [401] * len(statuses):
+            problems.append(f"HTTP answers a client without credentials: {statuses}")
         open_brokers = [broker.node_id for broker in cluster.brokers if broker.accepts_open_clients]
         return problems + [f"broker {node_id} still has an open listener" for node_id in open_brokers]
