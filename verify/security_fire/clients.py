@@ -55,13 +55,18 @@ class Errors:
     def note(self, user: str, error: KafkaError) -> None:
         if error.code() == KafkaError._AUTHENTICATION and time.monotonic() - self._changed_s.get(user, -99) < CHANGED_S:
             self.changing += 1
-        elif not error.fatal() and (error.retriable() or error.code() in _RETRIABLE):
+        elif not error.fatal() and (error.retriable() or error.code() in _RETRIABLE or _is_cut_login(error)):
             self.retriable += 1
         else:
             self.fault(user, f"{error.name()}: {error.str()}")
 
     def fault(self, user: str, text: str) -> None:
         self.faults.append(f"client of {user}: {text}")
+
+
+def _is_cut_login(error: KafkaError) -> bool:
+    """Whether a broker went away in the middle of a login, which librdkafka calls an error of authentication."""
+    return error.code() == KafkaError._AUTHENTICATION and "Local: Broker transport failure" in error.str()
 
 
 class Ledger:
