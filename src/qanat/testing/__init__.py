@@ -6,6 +6,7 @@
 - `error_responses`  for each API, a response with nothing but an error; parts of it are
   `transaction_error_responses`, `share_error_responses` and `security_error_responses`
 - `groups`         session timeouts and rebalances of consumer groups on demand
+- `secured`        users and ACLs of a broker
 - `stored`         records read straight from the log
 - `pipelines`      Spark pipelines on given rows, without a broker
 - `pytest_plugin`  the fixtures `qanat_broker`, `qanat_broker_session`, `qanat_pipeline` and `qanat_spark`

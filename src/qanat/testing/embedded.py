@@ -31,20 +31,31 @@ class EmbeddedBroker:
     """One broker, as a context manager. Safe to use from any thread."""
 
     def __init__(
-        self, *, data_dir: str | os.PathLike[str] | None = None, settings: Mapping[str, object] | None = None
+        self,
+        *,
+        data_dir: str | os.PathLike[str] | None = None,
+        settings: Mapping[str, object] | None = None,
+        users: Mapping[str, str] | None = None,
     ) -> None:
-        """Store everything in memory, or in `data_dir`; `settings` are a broker's, under Kafka's names."""
-        self._broker = BrokerHere(data_dir=data_dir, settings=settings)
+        """Store everything in memory, or in `data_dir`; `settings` are a broker's, under Kafka's names.
+
+        With `users`, names and passwords, clients log in, and may do what rules allow them (`allow`).
+        """
+        self._broker = BrokerHere(data_dir=data_dir, settings=settings, users=users)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop
         self._over: asyncio.Event
 
     @classmethod
     def here(
-        cls, *, data_dir: str | os.PathLike[str] | None = None, settings: Mapping[str, object] | None = None
+        cls,
+        *,
+        data_dir: str | os.PathLike[str] | None = None,
+        settings: Mapping[str, object] | None = None,
+        users: Mapping[str, str] | None = None,
     ) -> BrokerHere:
         """The same broker on the caller's event loop: `async with EmbeddedBroker.here() as broker:`."""
-        return BrokerHere(data_dir=data_dir, settings=settings)
+        return BrokerHere(data_dir=data_dir, settings=settings, users=users)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.bootstrap_servers if self._thread else 'not running'}>"
@@ -117,6 +128,25 @@ class EmbeddedBroker:
     def restart(self, down_seconds: float = 0.0) -> None:
         """Stop and start again on the same port with everything that was acknowledged."""
         self._do(lambda: self._broker.restart(down_seconds), _TIMEOUT_S + down_seconds)
+
+    # Users and rules
+
+    def client_settings(self, user: str) -> dict[str, str]:
+        """Settings of librdkafka for one of the `users`; other clients have the same under their names."""
+        return self._broker.client_settings(user)
+
+    def allow(self, user: str, operation: str, **resource: str) -> None:
+        """Allow an operation: `allow("alice", "read", topic="orders")`; `group`, `transactional_id` and `cluster` are
+        the other resources, and a name that ends with `*` is a prefix."""
+        self._do(lambda: self._broker.allow(user, operation, **resource))
+
+    def deny(self, user: str, operation: str, **resource: str) -> None:
+        """Deny an operation, whatever else allows it."""
+        self._do(lambda: self._broker.deny(user, operation, **resource))
+
+    def revoke(self, user: str, operation: str, **resource: str) -> None:
+        """Delete the rule that `allow` has created."""
+        self._do(lambda: self._broker.revoke(user, operation, **resource))
 
     # Topics
 

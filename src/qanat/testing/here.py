@@ -25,6 +25,7 @@ from qanat.cluster.topics import CreateTopic
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.testing.faults import Fault, Faults
+from qanat.testing.secured import change_rule, client_settings, rule_of, secured_settings, set_passwords
 from qanat.testing.stored import StoredRecord, count, read_all
 
 WAIT_S = 10.0
@@ -39,10 +40,19 @@ class BrokerHere:
     """One broker, as an asynchronous context manager."""
 
     def __init__(
-        self, *, data_dir: str | os.PathLike[str] | None = None, settings: Mapping[str, object] | None = None
+        self,
+        *,
+        data_dir: str | os.PathLike[str] | None = None,
+        settings: Mapping[str, object] | None = None,
+        users: Mapping[str, str] | None = None,
     ) -> None:
-        """Store everything in memory, or in `data_dir`; `settings` are a broker's, under Kafka's names."""
-        self._settings = _node_settings(data_dir, settings or {})
+        """Store everything in memory, or in `data_dir`; `settings` are a broker's, under Kafka's names.
+
+        With `users`, names and passwords, clients log in, and may do what rules allow them (`allow`).
+        """
+        self._users = users
+        secured = {} if users is None else secured_settings()
+        self._settings = _node_settings(data_dir, {**secured, **(settings or {})})
         self._is_memory = self._settings.storage_engine == "memory"
         self._store: MemoryStore | None = None
         self._engine: MemoryEngine | None = None
@@ -81,6 +91,8 @@ class BrokerHere:
         )
         self._settings = replace(self._settings, broker=broker, listeners=listeners)
         self._node = node
+        if self._users:
+            await set_passwords(node.broker, self._users)
 
     async def _close(self) -> None:
         node, self._node = self._node, None
@@ -107,6 +119,25 @@ class BrokerHere:
         await self._close()
         await asyncio.sleep(down_seconds)
         await self._open()
+
+    # Users and rules
+
+    def client_settings(self, user: str) -> dict[str, str]:
+        """Settings of librdkafka for one of the `users`; other clients have the same under their names."""
+        return client_settings(self.bootstrap_servers, user, (self._users or {})[user])
+
+    async def allow(self, user: str, operation: str, **resource: str) -> None:
+        """Allow an operation: `allow("alice", "read", topic="orders")`; `group`, `transactional_id` and `cluster` are
+        the other resources, and a name that ends with `*` is a prefix."""
+        await change_rule(self.node.broker, rule_of(user, operation, resource, is_allowed=True), is_created=True)
+
+    async def deny(self, user: str, operation: str, **resource: str) -> None:
+        """Deny an operation, whatever else allows it."""
+        await change_rule(self.node.broker, rule_of(user, operation, resource, is_allowed=False), is_created=True)
+
+    async def revoke(self, user: str, operation: str, **resource: str) -> None:
+        """Delete the rule that `allow` has created."""
+        await change_rule(self.node.broker, rule_of(user, operation, resource, is_allowed=True), is_created=False)
 
     # Topics
 
