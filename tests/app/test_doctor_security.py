@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from qanat.app import main
+from qanat.app.cluster.pid_file import locked, write_pid_file
 from qanat.app.doctor.doctor import examine_security
 from qanat.app.doctor.finding import Finding
 from qanat.app.doctor.security_checks import check_certificates, check_stored
@@ -60,6 +61,29 @@ def test_every_finding_that_is_not_ok_has_a_remedy_and_the_exit_code_counts_fail
     assert found["listeners"]["status"] == "fail"
     assert "listener.security.protocol=SASL_SSL" in found["listeners"]["advice"]
     assert [one for one in found.values() if one["status"] != "ok" and not one["advice"]] == []
+
+
+def test_settings_of_the_command_line_win_over_those_of_the_file(tmp_path: Path) -> None:
+    config = tmp_path / "broker.properties"
+    config.write_text(f"data.dir={tmp_path}\n" + "".join(f"{name}={value}\n" for name, value in BASIC.items()))
+    found = by_name(examine_security(str(tmp_path), config, ["super.users=User:ANONYMOUS"]))
+
+    assert (by_name(examine_security(str(tmp_path), config))["super users"].status, found["super users"].status) == (
+        "ok",
+        "fail",
+    )
+
+
+def test_the_settings_of_a_running_cluster_are_graded(tmp_path: Path) -> None:
+    with locked(str(tmp_path)):
+        write_pid_file(
+            str(tmp_path), {}, {"authorizer.class.name": "StandardAuthorizer", "super.users": "User:ANONYMOUS"}
+        )
+        assert by_name(examine_security(str(tmp_path)))["super users"].status == "fail"
+        given = by_name(examine_security(str(tmp_path), None, ["super.users=User:admin"]))
+
+    assert given["super users"].status == "ok"
+    assert by_name(examine_security(str(tmp_path)))["authorization"].status == "ok", "it has no users"
 
 
 def test_a_broker_of_this_machine_without_users_gets_a_warning_only(tmp_path: Path) -> None:

@@ -28,6 +28,23 @@ def test_one_cluster_at_a_time_locks_a_directory_and_has_a_pid_file(tmp_path: Pa
     assert (read_pid_file(folder), is_locked(folder)) == (None, False)
 
 
+def test_the_pid_file_has_the_settings_without_secrets(tmp_path: Path) -> None:
+    settings = {
+        "super.users": "User:admin",
+        "ssl.key.password": "hunter2",
+        "listener.name.http.ssl.key.password": "hunter2",
+        "ssl.keystore.key": "${file:/run/key}",
+    }
+    with locked(str(tmp_path)):
+        write_pid_file(str(tmp_path), {BROKER: 77}, settings, "broker.yaml")
+        note = read_pid_file(str(tmp_path))
+        assert "hunter2" not in (tmp_path / PID_FILE).read_text()
+
+    assert note is not None
+    assert note.config == "broker.yaml"
+    assert note.settings == {"super.users": "User:admin", "ssl.keystore.key": "${file:/run/key}"}
+
+
 def test_the_pid_file_of_a_killed_cluster_does_not_count_even_if_its_pid_is_in_use(tmp_path: Path) -> None:
     """As in a restarted container: processes have the ids of the previous ones."""
     (tmp_path / PID_FILE).write_text(json.dumps({"supervisor": os.getpid(), "brokers": []}))

@@ -1,7 +1,7 @@
 """The plan of a local cluster: broker i listens on 9092 + i, for other brokers on 19092 + i, for HTTP on 8080 + i.
 
 The brokers share one data directory, in which each has a folder of its own, and one metadata store. With `listeners`
-among the settings, broker i has each of them on its port + i.
+or `metrics.port` among the settings, broker i has each of them on its port + i.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ INTER_BROKER_OFFSET = 10_000
 REPLICAS_MAX = 3
 _PORT_MAX = 65_535
 LISTENERS, ADVERTISED, ADVERTISED_PORT = "listeners", "advertised.listeners", "advertised.port"
+METRICS_PORT = "metrics.port"
 _INTERNAL_TOPICS = (
     "offsets.topic.replication.factor",
     "transaction.state.log.replication.factor",
@@ -86,19 +87,24 @@ class ClusterPlan:
         given = dict(one.split("=", 1) for one in self.settings)
         named = {"inter.broker.listener.name"} & given.keys()
         wanted = [] if named else [broker.inter_broker_port]
-        wanted += [one.port for one in _parsed(self._listeners(broker, given), LISTENERS)] or [broker.port]
+        own = self._listeners(broker, given)
+        wanted += [one.port for one in _parsed(own, LISTENERS)] or [broker.port]
+        wanted += [int(own[METRICS_PORT])] if METRICS_PORT in own else []
         return sorted([*wanted, *([] if broker.http_port is None else [broker.http_port])], reverse=True)
 
     def _listeners(self, broker: BrokerPlan, given: dict[str, str]) -> dict[str, str]:
-        """`listeners`, `advertised.listeners` and `advertised.port` of one broker."""
+        """`listeners`, `advertised.listeners`, `advertised.port` and `metrics.port` of one broker."""
         by = broker.node_id - self.brokers[0].node_id
         shifted = {
             name: ",".join(_text(one, by) for one in _parsed(given, name))
             for name in (LISTENERS, ADVERTISED)
             if name in given
         }
-        port = given.get(ADVERTISED_PORT, "")
-        return {**shifted, ADVERTISED_PORT: str(int(port) + by)} if port.isdigit() else shifted
+        for name in (ADVERTISED_PORT, METRICS_PORT):
+            port = given.get(name, "")
+            if port.isdigit() and int(port):  # 0 is any free port.
+                shifted[name] = str(int(port) + by)
+        return shifted
 
 
 def _parsed(settings: dict[str, str], name: str) -> list[ListenerAddress]:

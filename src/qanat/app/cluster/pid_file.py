@@ -10,12 +10,13 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from qanat.adapters.os_files import OsLock
 from qanat.app.cluster.cluster_plan import BrokerPlan
+from qanat.app.settings.source_value import is_secret
 from qanat.model.errors import DirectoryLockedError, QanatError
 
 PID_FILE = "cluster.json"
@@ -41,6 +42,10 @@ class PidFile:
 
     supervisor: int
     brokers: tuple[BrokerProcess, ...]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Those of the first broker's command line, without secrets."""
+    config: str | None = None
+    """Its settings file."""
 
     def pid_of(self, node_id: int) -> int | None:
         """A broker's process id; None where the supervisor no longer restarts it."""
@@ -71,10 +76,19 @@ def locked(data_dir: str) -> Iterator[None]:
         lock.release()
 
 
-def write_pid_file(data_dir: str, processes: Mapping[BrokerPlan, int]) -> None:
-    """Write the pids for other commands of this machine. The caller holds the lock."""
+def write_pid_file(
+    data_dir: str,
+    processes: Mapping[BrokerPlan, int],
+    settings: Mapping[str, str] | None = None,
+    config: str | None = None,
+) -> None:
+    """Write the pids for other commands of this machine, and the settings without secrets. The caller holds the
+    lock."""
+    shown = {name: value for name, value in (settings or {}).items() if value.startswith("${") or not is_secret(name)}
     content = {
         "supervisor": os.getpid(),
+        "settings": shown,
+        "config": config,
         "brokers": [{"id": one.node_id, "address": one.address, "pid": pid} for one, pid in processes.items()],
     }
     path = Path(data_dir) / PID_FILE
@@ -90,7 +104,7 @@ def read_pid_file(data_dir: str) -> PidFile | None:
         OsLock(str(Path(data_dir) / LOCK_FILE)).release()
     except DirectoryLockedError:
         brokers = tuple(BrokerProcess(one["id"], one["address"], one["pid"]) for one in content["brokers"])
-        return PidFile(content["supervisor"], brokers)
+        return PidFile(content["supervisor"], brokers, content.get("settings", {}), content.get("config"))
     except (OSError, ValueError, QanatError):
         return None
     return None

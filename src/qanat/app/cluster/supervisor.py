@@ -68,7 +68,10 @@ class Supervisor:
 
     def _write_pid_file(self) -> None:
         processes = {one.plan: one.process.pid for one in self._brokers if one.process is not None}
-        write_pid_file(self.plan.data_dir, processes)
+        plan = self.plan
+        words = list(plan.arguments)
+        config = words[words.index("--config") + 1] if "--config" in words else None
+        write_pid_file(plan.data_dir, processes, plan.settings_of(plan.brokers[0]), config)
 
     async def stop(self) -> None:
         """Stop every broker, one after another, so that each hands over its leaderships."""

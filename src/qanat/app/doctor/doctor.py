@@ -15,6 +15,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from qanat.app.client.arguments import WrongArgumentError
+from qanat.app.cluster.pid_file import read_pid_file
 from qanat.app.doctor import security_checks
 from qanat.app.doctor.finding import Finding
 from qanat.app.doctor.machine_checks import (
@@ -33,7 +34,7 @@ from qanat.app.doctor.stored_security import read_stored
 from qanat.app.secure.secure_setup import SecureFiles
 from qanat.app.secure.secure_setup import broker_settings as secure_settings
 from qanat.app.settings.listener_plan import plan_listeners
-from qanat.app.settings.loading import flag, load
+from qanat.app.settings.loading import assignment, flag, load
 from qanat.app.settings.node_settings import NodeSettings
 from qanat.app.terminal.listing import Output, print_rows
 from qanat.app.terminal.progress import status_line
@@ -46,12 +47,13 @@ def doctor(
     *,
     data_dir: Annotated[str, Parameter(metavar="PATH")] = "data",
     config: Annotated[Path | None, Parameter(name=["--config", "-c"])] = None,
+    settings: Annotated[list[str] | None, Parameter(name="-X", negative="", allow_leading_hyphen=True)] = None,
     output: Output = "table",
 ) -> int:
     """Check this machine and the broker's security: say what to do about each finding.
 
         qanat doctor --data-dir /var/lib/qanat
-        qanat doctor --config /etc/qanat/broker.yaml
+        qanat doctor --config /etc/qanat/broker.yaml -X listener.security.protocol=SASL_SSL
         qanat doctor -o json
 
     Exits with 1 where no broker should run like this.
@@ -61,7 +63,9 @@ def doctor(
     data_dir:
         Data directory of the broker; need not exist yet.
     config:
-        Settings file of the broker; those of `qanat secure init` are found by themselves.
+        Settings file of the broker; those of `qanat secure init` and of a running cluster are found by themselves.
+    settings:
+        Settings that the broker is started with, as often as needed: -X name=value.
     output:
         `table` for people, the others for programs.
     """
@@ -70,7 +74,7 @@ def doctor(
     with status_line("checking this machine: ") as report_progress:
         findings = examine(Path(data_dir), report_progress)
         report_progress("security")
-        findings += examine_security(data_dir, config)
+        findings += examine_security(data_dir, config, settings or ())
     if output == "table":
         _print_table(findings)
     else:
@@ -101,10 +105,10 @@ def examine(data_dir: Path, report_progress: Callable[[str], None] = lambda text
     return findings
 
 
-def examine_security(data_dir: str, config: Path | None = None) -> list[Finding]:
+def examine_security(data_dir: str, config: Path | None = None, assignments: Sequence[str] = ()) -> list[Finding]:
     """The checks of a broker's security, by its settings and its metadata store."""
     try:
-        settings = broker_settings_of(data_dir, config)
+        settings = broker_settings_of(data_dir, config, assignments)
         plan = plan_listeners(settings)
         stored = read_stored(settings)
     except (QanatError, WrongArgumentError) as fault:
@@ -122,16 +126,24 @@ def examine_security(data_dir: str, config: Path | None = None) -> list[Finding]
     ]
 
 
-def broker_settings_of(data_dir: str, config: Path | None) -> NodeSettings:
-    """The settings of a broker: of its file, else of the files that `qanat secure init` or `--secure` have made."""
-    if config is not None:
-        return load([], config, os.environ).settings
-    files = SecureFiles.of(data_dir)
-    made = files.folder / "broker.yaml"
-    if made.exists():
-        return load([], made, os.environ).settings
-    values = {"data.dir": data_dir, **(secure_settings(files) if files.client.exists() else {})}
-    return load([flag(name, value, f"-X {name}") for name, value in values.items()], None, os.environ).settings
+def broker_settings_of(data_dir: str, config: Path | None, assignments: Sequence[str] = ()) -> NodeSettings:
+    """The settings of a broker: given ones on top of its file; else of the cluster that runs here, or of the files that
+    `qanat secure init` or `--secure` have made."""
+    values: dict[str, str] = {}
+    if config is None:
+        running, files = read_pid_file(data_dir), SecureFiles.of(data_dir)
+        made = files.folder / "broker.yaml"
+        if running is not None:
+            config = None if running.config is None else Path(running.config)
+            values = {"data.dir": data_dir, **running.settings}
+        elif made.exists():
+            config = made
+        else:
+            values = {"data.dir": data_dir, **(secure_settings(files) if files.client.exists() else {})}
+    given = [assignment(one) for one in assignments]
+    named = {one.name for one in given}
+    flags = [flag(name, value, f"-X {name}") for name, value in values.items() if name not in named]
+    return load([*flags, *given], config, os.environ).settings
 
 
 def nearest_folder(path: Path) -> Path:

@@ -2,7 +2,8 @@
 
 They count as one host: topics have one replica unless they ask for more. Broker i has the number of the first one + i.
 It listens on the port of the first one + i (on that of each of several listeners + i), for other brokers on 10,000
-above that, for HTTP on the HTTP port of the first one + i. `bootstrap.port` is one port that all of them serve.
+above that, for HTTP on the HTTP port of the first one + i, for metrics on `metrics.port` + i. `bootstrap.port` is one
+port that all of them serve.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ def _settings(flags: StartFlags, settings: NodeSettings) -> list[str]:
             given[name] = ",".join(f"{one.name}://{one.host}:{one.port}" for one in listeners)
     if settings.broker.advertised_port is not None and "advertised.listeners" not in given:
         given["advertised.port"] = str(settings.broker.advertised_port)
+    if settings.broker.metrics_port is not None:
+        given["metrics.port"] = str(settings.broker.metrics_port)
     if settings.inter_broker_listener_name is not None:
         given["inter.broker.listener.name"] = settings.inter_broker_listener_name
     return [f"{name}={value}" for name, value in given.items()]
