@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 
 import pytest
 
@@ -138,6 +139,42 @@ def test_a_final_message_cannot_be_replayed() -> None:
     _, again, _ = exchanged(scram(nonce="second"), "alice", PASSWORD)
 
     assert isinstance(again.step(final), Refused)
+
+
+def proved(password: str, first_bare: bytes, challenge: bytes, unproven: bytes) -> bytes:
+    """A final message whose proof covers what it says, as a client makes it that knows the password."""
+    fields = dict(part.split(b"=", 1) for part in challenge.split(b","))
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), base64.b64decode(fields[b"s"]), int(fields[b"i"]))
+    client_key = hmac.digest(salted, b"Client Key", "sha256")
+    spoken = b",".join((first_bare, challenge, unproven))
+    signature = hmac.digest(hashlib.sha256(client_key).digest(), spoken, "sha256")
+    proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
+    return unproven + b",p=" + base64.b64encode(proof)
+
+
+@pytest.mark.parametrize(
+    ("unproven", "reason"),
+    [
+        (b"c=biws,r=clientbroker", None),
+        (b"c=biws,r=client", "another nonce"),
+        (b"c=biws,r=clientbroke", "another nonce"),
+        (b"c=biws,r=clientbrokerx", "another nonce"),
+        (b"c=biws,r=clientearlier", "another nonce"),
+        (b"c=eSws,r=clientbroker", "another channel binding"),
+        (b"c=cD10bHMtdW5pcXVlLCw=,r=clientbroker", "another channel binding"),
+    ],
+)
+def test_another_nonce_or_binding_is_refused_though_its_proof_is_right(unproven: bytes, reason: str | None) -> None:
+    """CVE-2024-56128: the proof alone does not show that the nonce is that of this exchange."""
+    dialogue = scram().begin()
+    challenge = dialogue.step(b"n,,n=alice,r=client")
+    assert isinstance(challenge, Challenge)
+    outcome = dialogue.step(proved(PASSWORD, b"n=alice,r=client", challenge.token, unproven))
+
+    assert isinstance(outcome, Accepted if reason is None else Refused)
+    if isinstance(outcome, Refused):
+        assert reason is not None
+        assert reason in outcome.reason
 
 
 def test_only_the_nonce_of_the_client_is_not_enough() -> None:
