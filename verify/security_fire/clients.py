@@ -65,8 +65,9 @@ class Errors:
 
 
 def _is_cut_login(error: KafkaError) -> bool:
-    """Whether a broker went away in the middle of a login, which librdkafka calls an error of authentication."""
-    return error.code() == KafkaError._AUTHENTICATION and "Local: Broker transport failure" in error.str()
+    """Whether a broker went away in the middle of a login, which librdkafka calls an error of authentication: the
+    reason is the client's own (transport failure, timeout), and not an answer."""
+    return error.code() == KafkaError._AUTHENTICATION and "handshake failed: Local: " in error.str()
 
 
 class Ledger:
