@@ -14,6 +14,7 @@ from qanat.connection.cluster import Cluster, parse_bootstrap
 from qanat.connection.faults import RefusedError
 from qanat.connection.producer import Producer
 from qanat.connection.producing import produce
+from qanat.connection.security import UNPROTECTED, Security, security_of
 from qanat.model.error_codes import ErrorCode
 from qanat.testing import EmbeddedBroker
 from qanat.wire.staged import hide, staged_batch
@@ -53,9 +54,9 @@ def stage(place: Path, name: str, values: list[bytes], *, spoil: bool = False) -
     return staged_batch(name, len(values))
 
 
-def run(broker: EmbeddedBroker, work: object) -> object:
+def run(broker: EmbeddedBroker, work: object, security: Security = UNPROTECTED) -> object:
     async def main() -> object:
-        async with Cluster(parse_bootstrap(broker.bootstrap_servers)) as cluster:
+        async with Cluster(parse_bootstrap(broker.bootstrap_servers), security=security) as cluster:
             return await work(cluster)  # type: ignore[operator]
 
     return asyncio.run(main())
@@ -146,6 +147,28 @@ def test_what_cannot_be_taken_over_is_refused_in_words_and_changes_nothing(broke
     assert (place / NAMES[5]).exists()
     (place / NAMES[4]).unlink()
     (place / NAMES[5]).unlink()
+
+
+def test_a_client_that_may_not_write_takes_over_no_file(tmp_path: Path) -> None:
+    with EmbeddedBroker(data_dir=tmp_path, users={"alice": "secret"}) as broker:
+        broker.create_topic("orders")
+        broker.allow("alice", "describe", topic="orders")
+        (found,) = tmp_path.glob("broker-*")
+        (found / "staging" / FOLDER).mkdir(parents=True)
+        sent = stage(found / "staging", NAMES[0], [b"x"])
+        settings = broker.client_settings("alice")
+        del settings["bootstrap.servers"]
+
+        def work(cluster: Cluster) -> object:
+            return produce(cluster, "orders", {0: sent}, -1, cluster.deadline())
+
+        with pytest.raises(RefusedError) as fault:
+            run(broker, work, security_of(settings))
+        assert fault.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert (found / "staging" / NAMES[0]).exists()
+        assert not broker.records("orders")
+        broker.allow("alice", "write", topic="orders")
+        assert run(broker, work, security_of(settings)) == {0: 0}
 
 
 def test_what_was_taken_over_is_there_after_a_restart(tmp_path: Path) -> None:
