@@ -16,6 +16,7 @@ from qanat.app.main import EXIT_USAGE, run
 NO_ROWS = {
     *("start", "dev", "produce", "consume", "cluster up", "cluster down", "cluster restart", "secure init"),
     *("pipeline show", "pipeline run", "pipeline pack", "pipeline test", "pipeline check"),
+    *("pipeline submit", "pipeline stop", "pipeline restart"),
     *("profile set", "profile use", "profile delete", "completion"),
 }
 """Commands whose output is not a listing: they serve, stream, print a file, or print one sentence."""

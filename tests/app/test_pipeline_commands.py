@@ -16,13 +16,19 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from qanat.app.main import run
 from qanat.app.pipelines import pipeline_runner
-from qanat.app.pipelines.metrics_exporter import Exporter, exposition
 from qanat.app.pipelines.progress_display import LineDisplay, line, table
+from qanat.model.pipeline_runs import QueryState, TopicLag
 from qanat.spark.pipelines.progress import Tally
+from qanat.spark.pipelines.runs.exporter import Exporter, exposition
 from qanat.testing import EmbeddedBroker
 
 PATIENCE_S = 240
 TALLY = Tally("metrics-rollup", 3, 1000, 20, 2.5, 400.0, 7, "2026-01-01T00:00:00.000Z", 12, 34_000, 5, 6)
+
+
+QUERY = QueryState(
+    "metrics-rollup", 3, 1000, lag={"in": TopicLag(7, 2.5), "other": TopicLag(1)}, watermark="2026-01-01T00:00:00.000Z"
+)
 
 
 def test_pipelines_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,6 +55,8 @@ def test_pipelines_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> N
         (["replay", "--lake", "nowhere", "--verify"], "nowhere is not a lake: it is empty"),
         (["mirror", "--topics", "orders"], "to is missing: the target cluster"),
         (["metrics", "--master", "lokal[2]"], "--master lokal[2]: write local[2], spark://host:7077, yarn or k8s"),
+        (["metrics", "--conf", "spark.driver.memory=200m"], "spark.driver.memory=200m: Spark needs a heap of at least"),
+        (["metrics", "--as", "a b"], "--as 'a b': write letters, digits, . _ and -"),
         (["metrics", "--metrics-port", "70000"], "--metrics-port 70000: write a number from 0 to 65535"),
     ],
 )
@@ -89,18 +97,21 @@ def test_progress_is_a_line_per_batch_without_a_terminal(capsys: pytest.CaptureF
 
 
 def test_prometheus_reads_the_progress() -> None:
-    families = {family.name: family.samples for family in text_string_to_metric_families(exposition([TALLY]))}
+    families = {family.name: family.samples for family in text_string_to_metric_families(exposition([QUERY]))}
 
     assert families["qanat_pipeline_rows"][0].value == 1000
     assert families["qanat_pipeline_lag_records"][0].labels == {"query": "metrics-rollup"}
+    assert families["qanat_pipeline_lag_records"][0].value == 8
+    assert families["qanat_pipeline_topic_lag_seconds"][0].labels == {"query": "metrics-rollup", "topic": "in"}
+    assert [one.value for one in families["qanat_pipeline_topic_lag_seconds"]] == [2.5]
     assert families["qanat_pipeline_watermark_timestamp_seconds"][0].value == 1767225600
 
 
 def test_the_exporter_serves_one_page() -> None:
     with Exporter(0) as exporter:
-        exporter.tallies = [TALLY]
+        exporter.read = lambda: [QUERY]
         with urllib.request.urlopen(exporter.address, timeout=30) as answer:
-            assert answer.read().decode() == exposition([TALLY])
+            assert 'qanat_pipeline_rows_total{query="metrics-rollup"} 1000' in answer.read().decode()
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(exporter.address + "/x", timeout=30)
 

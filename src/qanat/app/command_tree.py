@@ -112,6 +112,11 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
             Command("test", "test:compare", "Run a pipeline on given rows, and compare."),
             Command("pack", "pack:pack", "Pack Qanat for the executors of a cluster."),
             Command("run", "run:run", "Run a pipeline until it is stopped."),
+            Command("submit", "submit:submit", "Run a pipeline detached from the terminal."),
+            Command("status", "status:status", "Show runs: state, speed, lag, last error."),
+            Command("stop", "stop:stop", "End a run after its micro-batch."),
+            Command("restart", "restart:restart", "Stop a run, and submit it again."),
+            Command("history", "history:history", "Show past runs of a pipeline."),
         ),
     ),
     CommandGroup(

@@ -188,7 +188,7 @@ def _explain(app: App, arguments: Sequence[str]) -> None:
     command = app.parse_commands(names)[1][-1]
     if command.default_command is not None and command is not app:
         command.help = _with_fences(command.default_command.__doc__ or "")
-        if names[:2] == ["pipeline", "run"] and names[2:]:
+        if names[:2] in (["pipeline", "run"], ["pipeline", "submit"]) and names[2:]:
             from qanat.app.pipelines.pipeline_options import options_help
 
             command.help += options_help(names[2])

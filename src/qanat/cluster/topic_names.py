@@ -13,6 +13,13 @@ SHARE_STATE_TOPIC = "__share_group_state"
 IDEMPOTENCY_TOPIC = "__http_idempotency"
 INTERNAL_TOPICS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC, IDEMPOTENCY_TOPIC)
 """Topics that brokers write themselves, whether they exist already or not."""
+PIPELINES_TOPIC = "__qanat_pipelines"
+"""The state of pipeline runs. Listings and patterns leave it out like an internal topic, but runs write it: clients."""
+
+
+def is_for_brokers(name: str, is_internal: bool) -> bool:
+    """Whether brokers alone may write a topic; `is_internal` as its metadata says."""
+    return name in INTERNAL_TOPICS or (is_internal and name != PIPELINES_TOPIC)
 
 
 def name_problem(name: str) -> str | None:

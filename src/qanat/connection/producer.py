@@ -78,6 +78,23 @@ class Producer:
         found = await cluster.persist(attempt, deadline)
         return Producer(cluster, found.producer_id, found.producer_epoch, transactional_id)
 
+    async def renew(self, timeout_ms: int, deadline: Deadline) -> None:
+        """Go on after a transaction whose end is unknown: it is ended, and this producer gets a new epoch (KIP-360).
+
+        Unlike `transactional` it fences nobody: where another producer has the transactional id, it raises.
+        """
+        name = self._transactional_id or ""
+        request = InitProducerIdRequest(name, timeout_ms, self._producer_id, self._epoch)
+
+        async def attempt() -> None:
+            response: InitProducerIdResponse = await self._call_coordinator(ApiKey.INIT_PRODUCER_ID, request, deadline)
+            check(f"transactional id {name}", response.error_code)
+            self._producer_id, self._epoch = response.producer_id, response.producer_epoch
+
+        await self._cluster.persist(attempt, deadline)
+        self._sequences.clear()
+        self._added.clear()
+
     async def send(
         self, topic: str, batches: Mapping[int, bytearray | memoryview], deadline: Deadline, acks: int = ALL
     ) -> dict[int, int]:

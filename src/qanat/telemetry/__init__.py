@@ -6,6 +6,7 @@
 - `http_counters`      counters of the HTTP server
 - `broker_counters`    counters of the broker itself
 - `events`             log events
+- `exposition`         Prometheus' text format
 
 Counting costs one addition on the hot path; the servers turn the counts into
 Prometheus text or JSON lines (`servers`, `app`).

@@ -18,6 +18,7 @@ from tests.servers.permission_scenarios import Image, Recorder, scenarios
 
 from qanat.api.interceptor import authorize
 from qanat.broker.security.acl_authorizer import AclAuthorizer
+from qanat.cluster.topic_names import PIPELINES_TOPIC
 from qanat.security.authorization import Authorizer
 from qanat.security.settings import SecuritySettings
 from qanat.servers.http.operation_table import OPERATIONS
@@ -68,6 +69,8 @@ ROWS: dict[str, tuple[str, Any]] = {
     "describe_broker": ("/api/v1/brokers/0", None),
     "describe_transaction": (f"/api/v1/transactions/{TRANSACTION}", None),
     "abort_transaction": (f"/api/v1/transactions/{TRANSACTION}/abort", None),
+    "list_pipelines": ("/api/v1/pipelines", None),
+    "describe_pipeline": ("/api/v1/pipelines/billing", None),
     "metrics": ("/metrics", None),
 }
 """The request of an operation that may be refused: its path, and its body."""
@@ -105,6 +108,11 @@ def prepare(node: ServedNode) -> None:
             call(node, "root", BY_NAME["create_topic"], "/api/v1/topics", {"name": TOPIC, "partitions": 1}).status
             == 201
         )
+    if PIPELINES_TOPIC not in node.node.broker.metadata.image.topics:
+        made = call(node, "root", BY_NAME["create_topic"], "/api/v1/topics", {"name": PIPELINES_TOPIC, "partitions": 1})
+        assert made.status == 201
+        path = f"/api/v1/topics/{PIPELINES_TOPIC}/records"
+        assert call(node, "root", BY_NAME["produce_to_topic"], path, {"value": 1}).status == 200
     assert call(node, "root", BY_NAME["subscribe"], *ROWS["subscribe"]).status == 200
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from qanat.servers.metrics.exposition import Family, Kind, Sample
+from qanat.telemetry.exposition import Family, Kind, Sample
 from qanat.telemetry.histogram import POWERS_OF_TWO, SECONDS, Histogram
 
 

@@ -24,7 +24,7 @@ from qanat.api.request_context import RequestContext
 from qanat.api.topics.authorization import DENIED, DENIED_MESSAGE, may_create
 from qanat.broker.settings.effective_settings import Layers, layers_of, topic_entries
 from qanat.cluster.rejection import Rejection
-from qanat.cluster.topic_names import INTERNAL_TOPICS
+from qanat.cluster.topic_names import INTERNAL_TOPICS, PIPELINES_TOPIC
 from qanat.cluster.topics import DEFAULT, PARTITIONS_MAX, CreateTopic, TopicPlan
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authorization import Operation
@@ -107,7 +107,7 @@ async def _create(topic: CreatableTopic, context: RequestContext, *, is_dry_run:
         topic.replication_factor,
         assignments,
         {config.name: config.value for config in topic.configs},
-        is_internal=topic.name in INTERNAL_TOPICS,
+        is_internal=topic.name in (*INTERNAL_TOPICS, PIPELINES_TOPIC),
     )
     return await attempt(context.broker.metadata_changes.create_topic(wish, is_dry_run=is_dry_run))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
 import time
@@ -10,15 +11,26 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
+from uuid import uuid4
 
-from qanat.app.pipelines.metrics_exporter import Exporter
 from qanat.app.pipelines.progress_display import ProgressDisplay, progress_display
+from qanat.model.pipeline_runs import RunState
 from qanat.spark.java_process import EXIT_WHEN_FULL, JavaEndedError, discard, has_ended, is_lost, reason_of_end
+from qanat.spark.options.options import access_of
 from qanat.spark.pipelines.back_off import BackOff
-from qanat.spark.pipelines.pipeline import Pipeline, RunOptions
+from qanat.spark.pipelines.document import PipelineError
+from qanat.spark.pipelines.pipeline import Pipeline, RunOptions, cluster_options
 from qanat.spark.pipelines.progress import Tally
 from qanat.spark.pipelines.query_watch import LOOK_EVERY_S, Stop, watch
+from qanat.spark.pipelines.runs.exporter import Exporter
+from qanat.spark.pipelines.runs.run_processes import of_this_process
+from qanat.spark.pipelines.runs.run_recorder import RunRecorder
+from qanat.spark.pipelines.runs.secrets import settings_without_secrets, without_secrets
 from qanat.spark.session import session
+
+LOG_FILE = "QANAT_PIPELINE_LOG"
+"""The variable by which `submit` says where the output of a run goes."""
+_DEFINITION_MAX = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +49,27 @@ class RunRequest:
     """Prints the lines of a result, at the end."""
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
     """TLS and SASL settings of the cluster, in the names of Kafka's clients."""
+    name: str | None = None
+    """The name of the run; the pipeline's, where there is none."""
+    origin: str = ""
+    """The pipeline as it was named: its name, or the path of its file."""
+    from_checkpoint: str | None = None
+    is_take_over: bool = False
+
+    def state(self, pipeline: Pipeline) -> RunState:
+        """The run as it begins."""
+        text = without_secrets(pipeline.text)
+        state = RunState(
+            name=self.name or pipeline.name,
+            run_id=uuid4().hex[:12],
+            pipeline=self.origin or pipeline.name,
+            definition=text if len(text) <= _DEFINITION_MAX else f"{text[:_DEFINITION_MAX]}\n...",
+            settings=settings_without_secrets(self.settings),
+            master=self.master,
+            checkpoint=self.checkpoint,
+            log=os.environ.get(LOG_FILE),
+        )
+        return of_this_process(state)
 
 
 def run_here(pipeline: Pipeline, request: RunRequest) -> list[Tally]:
@@ -58,25 +91,61 @@ def _run(pipeline: Pipeline, request: RunRequest, lines: list[str]) -> list[Tall
             "starting Spark" if exporter is None else f"starting Spark; metrics at {exporter.address}"
         )
         stop = stack.enter_context(stop_on_signals())
-        back_off, batches = BackOff(), 0
+        recorder = stack.enter_context(
+            RunRecorder(
+                access_of(cluster_options(request.bootstrap, request.client)),
+                request.state(pipeline),
+                stop,
+                is_take_over=request.is_take_over,
+                is_required=LOG_FILE in os.environ,
+            )
+        )
+        if exporter is not None:
+            exporter.read = lambda: recorder.state.queries
+        if recorder.refusal is not None:
+            display.print_message(recorder.refusal)
+        try:
+            tallies = _run_on(pipeline, request, lines, display, stop, recorder)
+        except BaseException as fault:
+            recorder.end("failed", stop.fenced_by or str(fault) or type(fault).__name__)
+            if stop.fenced_by is not None and isinstance(fault, Exception):
+                raise PipelineError(stop.fenced_by) from None
+            raise
+        if stop.fenced_by is not None:
+            raise PipelineError(stop.fenced_by)
+        recorder.show(tallies, is_stopping=True)
+        recorder.end("stopped" if stop.times_requested else "finished")
+        return tallies
 
-        def look(tallies: list[Tally]) -> None:
-            nonlocal batches
-            batches = sum(tally.batches for tally in tallies)
-            display.show(tallies, is_stopping=stop.times_requested > 0)
-            if exporter is not None:
-                exporter.tallies = tallies
 
-        while True:
-            try:
-                return _run_once(pipeline, request, lines, display, stop, look)
-            except JavaEndedError as fault:
-                wait_s = back_off.next_wait_s(has_progress=batches > 0)
-                if wait_s is None or stop.times_requested:
-                    raise
-                display.print_message(f"{fault}; it continues in {wait_s:.0f} s")
-                batches = 0
-                _wait(wait_s, stop)
+def _run_on(
+    pipeline: Pipeline,
+    request: RunRequest,
+    lines: list[str],
+    display: ProgressDisplay,
+    stop: Stop,
+    recorder: RunRecorder,
+) -> list[Tally]:
+    """Run in one Java after the other, where the machine ends them."""
+    back_off, batches = BackOff(), 0
+
+    def look(tallies: list[Tally]) -> None:
+        nonlocal batches
+        batches = sum(tally.batches for tally in tallies)
+        display.show(tallies, is_stopping=stop.times_requested > 0)
+        recorder.show(tallies, is_stopping=stop.times_requested > 0)
+
+    while True:
+        try:
+            return _run_once(pipeline, request, lines, display, stop, look)
+        except JavaEndedError as fault:
+            wait_s = back_off.next_wait_s(has_progress=batches > 0)
+            if wait_s is None or stop.times_requested:
+                raise
+            display.print_message(f"{fault}; it continues in {wait_s:.0f} s")
+            batches = 0
+            recorder.restarted(str(fault))
+            _wait(wait_s, stop)
 
 
 def _run_once(
@@ -91,7 +160,12 @@ def _run_once(
     given = {**quiet_settings(is_verbose=request.is_verbose, java_options=EXIT_WHEN_FULL), **request.spark_settings}
     spark = session(f"qanat-{pipeline.name}", request.master, given)
     run_options = RunOptions(
-        request.bootstrap, request.checkpoint, request.is_available_now, lines.append, request.client
+        request.bootstrap,
+        request.checkpoint,
+        request.is_available_now,
+        lines.append,
+        request.client,
+        request.from_checkpoint,
     )
     try:
         display.print_message(f"Spark {spark.version} runs at {spark.conf.get('spark.master')}")

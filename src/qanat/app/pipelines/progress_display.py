@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from qanat.spark.pipelines.progress import Tally
+from qanat.model.pipeline_runs import QueryState
+from qanat.spark.pipelines.progress import Tally, has_watermark
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -73,7 +74,7 @@ def line(tally: Tally) -> str:
     parts = [f"{tally.rows:,} rows", f"{tally.rows_per_second:,.0f} rows/s"]
     if tally.lag is not None:
         parts.append(f"lag {tally.lag:,}")
-    if has_watermark(tally):
+    if has_watermark(tally.watermark):
         parts.append(f"watermark {tally.watermark}")
     if tally.state_rows:
         parts.append(f"state {tally.state_rows:,} rows, {size(tally.state_bytes)}")
@@ -99,7 +100,7 @@ def table(tallies: list[Tally], caption: str = "") -> Table:
             f"{one.rows:,}",
             f"{one.rows_per_second:,.0f}",
             "-" if one.lag is None else f"{one.lag:,}",
-            (one.watermark or "-")[:19] if has_watermark(one) else "-",
+            (one.watermark or "-")[:19] if has_watermark(one.watermark) else "-",
             f"{one.state_rows:,} rows, {size(one.state_bytes)}" if one.state_rows else "-",
             f"{one.duplicates:,}",
             f"{one.late:,}",
@@ -107,9 +108,9 @@ def table(tallies: list[Tally], caption: str = "") -> Table:
     return drawn
 
 
-def has_watermark(tally: Tally) -> bool:
-    """Whether there is a watermark: Spark begins with the year 1970, which is none."""
-    return tally.watermark is not None and not tally.watermark.startswith("1970-01-01T00:00:00")
+def watermark_of(query: QueryState) -> str | None:
+    """The watermark of a query, if it has one."""
+    return query.watermark if has_watermark(query.watermark) else None
 
 
 def size(count: int) -> str:

@@ -24,7 +24,7 @@ from qanat.broker.replicas.partition import Partition
 from qanat.broker.settings.topic_settings import TopicSettings
 from qanat.cluster import keys, values
 from qanat.cluster.image import MetadataImage
-from qanat.cluster.topic_names import INTERNAL_TOPICS
+from qanat.cluster.topic_names import is_for_brokers
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.runtime.workers import LOGS_MADE_AT_ONCE
@@ -344,7 +344,7 @@ class LocalReplicas:
             self._update_leader(partition, leader, state)
         partition.apply_settings(self._topic_settings(at.topic))
         self.partitions[at] = partition
-        if not (topic.is_internal or topic.name in INTERNAL_TOPICS):
+        if not is_for_brokers(topic.name, topic.is_internal):
             self.writable[at.topic, at.partition] = partition
         self.by_id[partition.topic_id, at.partition] = partition
         self._by_log[log] = partition

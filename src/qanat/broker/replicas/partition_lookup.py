@@ -8,7 +8,7 @@ from qanat.broker.replicas.follower_fetching import FollowerFetching, FollowerRe
 from qanat.broker.replicas.local_replicas import LocalReplicas
 from qanat.broker.replicas.partition import Partition
 from qanat.cluster.image import MetadataImage
-from qanat.cluster.topic_names import INTERNAL_TOPICS
+from qanat.cluster.topic_names import is_for_brokers
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicId, TopicPartition
 
@@ -45,7 +45,7 @@ class PartitionLookup:
         if found is not None:
             return found
         known = self._image.topics.get(topic)
-        if topic in INTERNAL_TOPICS or (known is not None and known.is_internal):
+        if is_for_brokers(topic, known is not None and known.is_internal):
             return ErrorCode.INVALID_TOPIC_EXCEPTION
         return self.led(topic, number)
 

@@ -2,7 +2,6 @@
 
 - `families`    every metric: name, kind, meaning, and the source of its numbers
 - `process`     CPU, memory and descriptors of this process, and the lag of the event loop
-- `exposition`  the text format
 - `text`        all metrics as text, made in pieces
 - `listener`    `GET /metrics` on an address of its own
 

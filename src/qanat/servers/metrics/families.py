@@ -22,8 +22,8 @@ from qanat.groups.share.group import ShareGroup
 from qanat.log.partition_log import PartitionLog
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.listener import KafkaListener
-from qanat.servers.metrics.exposition import Family, Kind, Sample
 from qanat.servers.metrics.process import LoopLag, cpu_seconds, open_descriptors, resident_bytes
+from qanat.telemetry.exposition import Family, Kind, Sample
 from qanat.telemetry.histogram import Histogram
 from qanat.telemetry.http_counters import HttpCounters
 from qanat.telemetry.listener_counters import ApiCounters

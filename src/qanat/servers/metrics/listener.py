@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from qanat.broker.broker import Broker
 from qanat.model.errors import AddressInUseError
 from qanat.servers.kafka.listener import KafkaListener
-from qanat.servers.metrics.exposition import CONTENT_TYPE
 from qanat.servers.metrics.text import MetricsText
+from qanat.telemetry.exposition import CONTENT_TYPE
 
 if TYPE_CHECKING:
     from qanat.security.authentication import Principal

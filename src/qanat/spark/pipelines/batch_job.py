@@ -58,6 +58,7 @@ class BatchJob:
     def __init__(self, name: str, act: Callable[[JobProgress], None]) -> None:
         self.id = uuid4()
         self.name = name
+        self.restarts = 0
         self._act = act
         self._progress = JobProgress()
         self._fault: Exception | None = None

@@ -28,6 +28,8 @@ class RunOptions:
     """Prints the lines of a result at the end."""
     client: Mapping[str, str] = field(default_factory=dict)
     """Client settings of the cluster in the names of Kafka's clients: security.protocol, sasl.mechanism and others."""
+    from_checkpoint: str | None = None
+    """A folder at whose offsets a new checkpoint begins."""
 
     @property
     def cluster(self) -> dict[str, str]:

@@ -7,7 +7,7 @@ rows a second, lag, watermark, state, dropped rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from qanat.spark.pipelines.timestamps import shown
@@ -38,12 +38,21 @@ class Tally:
     duplicates: int = 0
     late: int = 0
     """Rows that came after their windows were closed."""
+    batch_seconds: float = 0.0
+    """Of the last micro-batch."""
+    offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By topic and partition: the next record that it reads."""
+    lags: Mapping[str, int] = field(default_factory=dict)
+    """By topic: unread records when the last micro-batch ended."""
+    restarts: int = 0
+    """How often it started again after a fault of the machine."""
 
     def plus(self, report: Mapping[str, Any]) -> Tally:
         """The tally with one more report."""
         operators = report.get("stateOperators") or []
         observed = (report.get("observedMetrics") or {}).get(OBSERVED) or {}
         rows = max(0, int(report.get("numInputRows") or 0))
+        sources = report.get("sources") or []
         seconds = int((report.get("durationMs") or {}).get("triggerExecution") or 0) / 1000
         return replace(
             self,
@@ -52,7 +61,7 @@ class Tally:
             written=self.written + max(0, int((report.get("sink") or {}).get("numOutputRows") or 0)),
             seconds=self.seconds + seconds,
             rows_per_second=rows / seconds if rows and seconds else self.rows_per_second,
-            lag=_lag(report.get("sources") or []),
+            lag=_lag(sources),
             watermark=_watermark(report, observed) or self.watermark,
             state_rows=sum(int(one.get("numRowsTotal") or 0) for one in operators),
             state_bytes=sum(int(one.get("memoryUsedBytes") or 0) for one in operators),
@@ -62,7 +71,15 @@ class Tally:
             late=self.late
             + sum(int(one.get("numRowsDroppedByWatermark") or 0) for one in operators)
             + int(observed.get("late") or 0),
+            batch_seconds=seconds,
+            offsets=_positions(sources) or self.offsets,
+            lags=lags_of(sources),
         )
+
+
+def has_watermark(watermark: str | None) -> bool:
+    """Whether there is a watermark: Spark begins with the year 1970, which is none."""
+    return watermark is not None and not watermark.startswith("1970-01-01T00:00:00")
 
 
 def is_batch(report: Mapping[str, Any]) -> bool:
@@ -84,14 +101,37 @@ def _custom(operator: Mapping[str, Any], name: str) -> int:
 
 def _lag(sources: list[Mapping[str, Any]]) -> int | None:
     """The number of unread records; None where no source reports it."""
-    behind = [
-        _offset(source["latestOffset"], topic, partition) - int(offset)
-        for source in sources
-        if isinstance(source.get("endOffset"), dict) and isinstance(source.get("latestOffset"), dict)
-        for topic, offsets in source["endOffset"].items()
-        for partition, offset in offsets.items()
-    ]
-    return sum(max(0, one) for one in behind) if behind else None
+    behind = lags_of(sources)
+    return sum(behind.values()) if behind else None
+
+
+def lags_of(sources: list[Mapping[str, Any]]) -> dict[str, int]:
+    """The number of unread records by topic, of sources that report it."""
+    behind: dict[str, int] = {}
+    for source in sources:
+        if not isinstance(source.get("endOffset"), dict) or not isinstance(source.get("latestOffset"), dict):
+            continue
+        for topic, offsets in _by_topic(source["endOffset"]):
+            unread = (_offset(source["latestOffset"], topic, one) - int(at) for one, at in offsets.items())
+            behind[topic] = behind.get(topic, 0) + sum(max(0, one) for one in unread)
+    return behind
+
+
+def _positions(sources: list[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """The end of a micro-batch by topic and partition; of a topic that is read twice, the smaller one."""
+    found: dict[str, dict[str, int]] = {}
+    for source in sources:
+        if isinstance(source.get("endOffset"), dict):
+            for topic, offsets in _by_topic(source["endOffset"]):
+                known = found.setdefault(topic, {})
+                for partition, offset in offsets.items():
+                    known[partition] = min(known.get(partition, int(offset)), int(offset))
+    return {topic: offsets for topic, offsets in found.items() if topic}
+
+
+def _by_topic(offsets: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Offsets of topics; sources of other formats report other values."""
+    return [(topic, known) for topic, known in offsets.items() if isinstance(known, dict)]
 
 
 def _offset(latest: Mapping[str, Any], topic: str, partition: str) -> int:

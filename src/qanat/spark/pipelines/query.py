@@ -30,6 +30,7 @@ class Query:
         self._start = start
         self._back_off = BackOff()
         self._resume_at: float | None = None
+        self.restarts = 0
         self._query = self._begun()
 
     @property
@@ -77,6 +78,7 @@ class Query:
         if time.monotonic() >= self._resume_at:
             self._resume_at = None
             self._query = self._begun()
+            self.restarts += 1
         return True
 
     def _begun(self) -> StreamingQuery:

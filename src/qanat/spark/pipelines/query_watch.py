@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any, Protocol
 
 from qanat.spark.pipelines.document import PipelineError
@@ -27,6 +28,8 @@ class Running(Protocol):
     @property
     def name(self) -> str | None: ...
     @property
+    def restarts(self) -> int: ...
+    @property
     def isActive(self) -> bool: ...  # noqa: N802
     @property
     def status(self) -> dict[str, Any]: ...
@@ -44,9 +47,16 @@ class Stop:
 
     def __init__(self) -> None:
         self.times_requested = 0
+        self.fenced_by: str | None = None
+        """Why this run may not go on, where a newer one of its name has begun."""
 
     def request(self) -> None:
         self.times_requested += 1
+
+    def fence(self, reason: str) -> None:
+        """Stop at once: the newer run continues from the same checkpoint."""
+        self.fenced_by = reason
+        self.times_requested += 2
 
 
 class Watched:
@@ -60,6 +70,8 @@ class Watched:
 
     def look(self) -> None:
         """Add the reports since the last look."""
+        if self.query.restarts != self.tally.restarts:
+            self.tally = replace(self.tally, restarts=self.query.restarts)
         last = self.query.lastProgress
         if last is None or last.timestamp == self._last_report:
             return

@@ -7,6 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
+from qanat.cluster.topic_names import PIPELINES_TOPIC
 from qanat.connection.batch_sizes import SizedBatch, batch_sizes
 from qanat.connection.cluster import Cluster, parse_bootstrap
 from qanat.connection.committed import commit_offsets, committed_offsets
@@ -128,7 +129,11 @@ class Lookups:
     def _topics(self) -> list[str]:
         """The topics that a pattern may match: internal ones are read by name only."""
         found = self.ask(lambda cluster, deadline: cluster.metadata(None, deadline))
-        return sorted(topic.name for topic in found.topics if topic.name and not topic.is_internal)
+        return sorted(
+            topic.name
+            for topic in found.topics
+            if topic.name and not topic.is_internal and topic.name != PIPELINES_TOPIC
+        )
 
     def ask(self, question: Callable[[Cluster, Deadline], Awaitable[Result]]) -> Result:
         """Ask, and retry while a broker restarts or a leader moves, within the timeout of the options."""

@@ -1,6 +1,7 @@
 """Administration and observation over HTTP.
 
 - `topic_admin`, `config_admin`, `cluster_admin`  topics, settings, brokers and transactions
+- `pipeline_runs`              runs of pipelines, read only
 - `health`                     whether the node serves, and its metrics
 - `openapi`, `documentation`   `/openapi.json` and `/docs`, made from the table of operations
 

@@ -153,7 +153,7 @@ async def health_live(exchange: Exchange) -> Alive:
 
 
 async def metrics(exchange: Exchange) -> Reply:
-    from qanat.servers.metrics.exposition import CONTENT_TYPE
+    from qanat.telemetry.exposition import CONTENT_TYPE
 
     # They name topics: who may not see these in a list does not see them here.
     exchange.context.gateway.require_describe(exchange.caller, "metrics")
