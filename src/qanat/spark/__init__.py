@@ -31,7 +31,7 @@ Rule 2: no record becomes a Python object on the way: batches are decoded into c
 Rule 3: only `session`, `source`, `schemas`, the readers and writers and what runs a pipeline import PySpark; the rest
         is tested without it.
 
-`register(spark)` registers `format("qanat")` with a session of your own.
+`register(spark)` registers `format("qanat")` with a session of your own; `observe(spark)` shows what its queries do.
 """
 
 from __future__ import annotations
@@ -39,7 +39,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
+
+    from qanat.spark.pipelines.runs.observer import Observer
 
 
 def register(spark: SparkSession) -> None:
@@ -47,3 +51,19 @@ def register(spark: SparkSession) -> None:
     from qanat.spark import source
 
     source.register(spark)
+
+
+def observe(
+    spark: SparkSession,
+    port: int | None = None,
+    bootstrap: str | None = None,
+    client: Mapping[str, str] | None = None,
+) -> Observer:
+    """Observe every streaming query of a session: speed, lag in records and seconds, watermark, state.
+
+    With `port`, Prometheus reads it at `http://127.0.0.1:PORT/metrics`. With `bootstrap` (and `client`, settings in the
+    names of Kafka's clients) the lag is that of the brokers at the time of reading.
+    """
+    from qanat.spark.pipelines.runs.observer import Observer
+
+    return Observer(spark, port, bootstrap, client)

@@ -117,6 +117,16 @@ def lags_of(sources: list[Mapping[str, Any]]) -> dict[str, int]:
     return behind
 
 
+def ends_of(sources: list[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """The ends by topic and partition, as sources last saw them."""
+    found: dict[str, dict[str, int]] = {}
+    for source in sources:
+        if isinstance(source.get("latestOffset"), dict):
+            for topic, offsets in _by_topic(source["latestOffset"]):
+                found.setdefault(topic, {}).update({one: int(at) for one, at in offsets.items()})
+    return found
+
+
 def _positions(sources: list[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
     """The end of a micro-batch by topic and partition; of a topic that is read twice, the smaller one."""
     found: dict[str, dict[str, int]] = {}

@@ -150,13 +150,12 @@ def test_a_run_that_does_not_stop_is_fenced_and_cannot_write_any_more(
 ) -> None:
     monkeypatch.setattr(run_recorder, "TAKE_OVER_WITHIN_S", 0.1)
     stop = Waiting()
-    with recorder(broker, name, "one", stop) as first:
-        with recorder(broker, name, "two", is_take_over=True) as second:
-            while stop.fenced_by is None:
-                stop.arrived.clear()
-                assert stop.arrived.wait(TIMEOUT_S)
-            first.end("finished")
-            second.end("stopped")
+    with recorder(broker, name, "one", stop) as first, recorder(broker, name, "two", is_take_over=True) as second:
+        while stop.fenced_by is None:
+            stop.arrived.clear()
+            assert stop.arrived.wait(TIMEOUT_S)
+        first.end("finished")
+        second.end("stopped")
 
     assert "this run of pipeline " in stop.fenced_by
     assert "was fenced" in stop.fenced_by

@@ -41,6 +41,7 @@ from qanat.spark.options.options import Access
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.progress import Tally
 from qanat.spark.pipelines.query_watch import Stop
+from qanat.spark.pipelines.runs.query_states import query_state
 from qanat.spark.pipelines.runs.run_processes import is_gone
 from qanat.spark.pipelines.runs.run_topic import RunReader, encoded, ensure_topic, now_ms
 from qanat.spark.pipelines.runs.topic_lags import topic_lags
@@ -132,7 +133,7 @@ class RunRecorder:
 
     def show(self, tallies: Sequence[Tally], *, is_stopping: bool) -> None:
         """The progress of every query."""
-        queries = self._with_lags([_query(one) for one in tallies])
+        queries = self._with_lags([query_state(one) for one in tallies])
         phase: Phase = "stopping" if is_stopping else "running"
         restarts = self._java_restarts + sum(one.restarts for one in tallies)
         self._change(phase=phase, queries=queries, restarts=restarts)
@@ -311,25 +312,6 @@ class RunRecorder:
         if state.name in runs.stops:
             entries.append(stop_entry(state.name, None))
         await self._write(cluster, producer, entries)
-
-
-def _query(tally: Tally) -> QueryState:
-    return QueryState(
-        tally.query,
-        tally.batches,
-        tally.rows,
-        tally.written,
-        round(tally.rows_per_second, 1),
-        tally.seconds,
-        tally.batch_seconds,
-        {topic: dict(offsets) for topic, offsets in tally.offsets.items()},
-        {topic: TopicLag(records) for topic, records in tally.lags.items()},
-        tally.watermark,
-        tally.state_rows,
-        tally.state_bytes,
-        tally.duplicates,
-        tally.late,
-    )
 
 
 def described(state: RunState) -> str:
