@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -142,6 +143,20 @@ def test_a_live_name_is_not_submitted_again(
         assert run(["pipeline", "submit", str(path)]) == 1
 
     assert "pipeline copy runs already: run copy-1 on " in capsys.readouterr().err
+
+
+def test_a_run_that_does_not_start_is_reported_in_its_own_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "copy.yaml"
+    path.write_text(COPY.replace("name: copy", "name: doomed") % (tmp_path / "checkpoint"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert run(["pipeline", "submit", str(path), "--metrics-port", str(port)]) == 1
+
+    assert f"pipeline doomed did not start: cannot serve metrics on 127.0.0.1:{port}" in capsys.readouterr().err
+    (folder,) = (tmp_path / "state" / "qanat" / "pipelines").iterdir()
+    assert (folder.stat().st_mode & 0o777, (folder / "command.json").stat().st_mode & 0o777) == (0o700, 0o600)
 
 
 def test_a_run_of_elsewhere_cannot_be_restarted_here(

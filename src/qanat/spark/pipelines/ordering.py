@@ -38,7 +38,8 @@ def stages(pipeline: Definition) -> list[list[str]]:
     waits = {
         name: {
             writes[topic]
-            for source in _sources_of(pipeline, sink.from_)
+            for source in upstream(pipeline, sink.from_)
+            if source in pipeline.sources
             for topic in _topics(pipeline.sources[source])
             if topic in writes and writes[topic] != name
         }
@@ -62,8 +63,8 @@ def _topics(source: Source) -> list[str]:
     return [source.topic] if source.topic is not None else source.topics
 
 
-def _sources_of(pipeline: Definition, table: str) -> set[str]:
-    """The sources of a table. SQL is not parsed: each word that names a table counts as read."""
+def upstream(pipeline: Definition, table: str) -> set[str]:
+    """A table and those that it is made from. SQL is not parsed: each word that names a table counts as read."""
     if table in pipeline.sources:
         return {table}
     step = pipeline.steps[table]
@@ -72,4 +73,4 @@ def _sources_of(pipeline: Definition, table: str) -> set[str]:
         read = set(step.inputs)
     else:
         read = set(_WORD.findall(step.sql.lower())) & {*pipeline.sources, *before}
-    return {source for name in read for source in _sources_of(pipeline, name)}
+    return {table, *(found for name in read for found in upstream(pipeline, name))}
