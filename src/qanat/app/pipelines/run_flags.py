@@ -55,6 +55,7 @@ class RunFlags:
         """The checked request; raises what is wrong with it, before anything is started."""
         from qanat.app.pipelines.pipeline_options import parse_options
         from qanat.app.pipelines.pipeline_runner import RunRequest
+        from qanat.spark.pipelines.runs.checkpoints import refuse_misfits
 
         if self.metrics_port is not None and not 0 <= self.metrics_port <= 65535:
             raise WrongArgumentError(f"--metrics-port {self.metrics_port}: write a number from 0 to 65535")
@@ -67,6 +68,9 @@ class RunFlags:
         check_heap(self.master, spark_settings.get("spark.driver.memory"))
         pipeline_settings = {**assignments(self.settings or []), **parse_options(pipeline, options)}
         pipeline.check(pipeline_settings)
+        if pipeline.define is not None:
+            defined = pipeline.define(pipeline_settings)
+            refuse_misfits(defined, self.checkpoint or defined.checkpoint)
         return RunRequest(
             master=self.master,
             bootstrap=target.address(),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from qanat.model.pipeline_runs import RunState
 
 _LOOK_EVERY_S = 0.3
-WITHIN_S = 150.0
+WITHIN_S = 300.0
 
 
 def stop(

@@ -12,7 +12,7 @@ from qanat.app.client.target import HERE, Target
 from qanat.app.client.target import run as connected
 from qanat.app.pipelines.run_flags import DEFAULTS, RunFlags
 
-WAIT_S = 120.0
+WAIT_S = 300.0
 
 
 def submit(

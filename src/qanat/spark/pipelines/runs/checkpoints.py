@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
 
 from qanat.connection.committed import committed_offsets
 from qanat.model.ids import TopicPartition
-from qanat.spark.lake.files import Folder
+from qanat.spark.lake.files import Folder, FolderError
 from qanat.spark.offsets import EARLIEST, Offsets, to_json
 from qanat.spark.options.options import Access, Subscription
 from qanat.spark.pipelines.definition import Definition, Source, located
@@ -18,7 +20,10 @@ from qanat.spark.pipelines.runs.checkpoint_notes import CheckpointNote, misfits,
 from qanat.spark.pipelines.runs.narrowing import Columns
 from qanat.spark.reads.offset_lookup import Lookups
 
+_log = logging.getLogger(__name__)
 _NOTES = "_qanat"
+_OUT_OF_REACH = (OSError, ValueError, FolderError)
+"""Arrow's errors for a file system that Spark may reach all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +91,29 @@ def read_note(folder: str, sink: str) -> CheckpointNote | None:
 
 def check_fit(pipeline: Definition, folder: str, sink: str, columns: Columns) -> None:
     """Note what the checkpoint of a sink belongs to; raises `PipelineError` where it belongs to another."""
+    note = note_of(pipeline, sink, columns)
+    try:
+        before = _require_fit(pipeline, folder, sink, note)
+        if note != before:
+            with Folder(located(folder)).writing(f"{_NOTES}/{sink}.json") as out:
+                out.write(msgspec.json.encode(note))
+    except _OUT_OF_REACH as fault:
+        _log.info("checkpoint %s is not compared with pipeline %s: %s", folder, pipeline.name, fault)
+
+
+def refuse_misfits(pipeline: Definition, folder: str | None) -> None:
+    """Raise `PipelineError` where a sink does not fit its checkpoint, as far as that is known without Spark."""
+    if folder is None:
+        return
+    for sink in pipeline.sinks:
+        with suppress(*_OUT_OF_REACH):
+            _require_fit(pipeline, folder, sink, note_of(pipeline, sink))
+
+
+def _require_fit(pipeline: Definition, folder: str, sink: str, note: CheckpointNote) -> CheckpointNote | None:
+    """The note that is there; raises `PipelineError` where the new one does not fit it."""
     where = f"pipeline {pipeline.name}, sink {sink}"
-    note, before = note_of(pipeline, sink, columns), read_note(folder, sink)
-    has_progress = read_progress(folder, sink) is not None
+    before, has_progress = read_note(folder, sink), read_progress(folder, sink) is not None
     if before is not None and has_progress and (found := misfits(before, note)):
         raise PipelineError(f"{where} does not fit its checkpoint {folder}: {found[0]}; {remedy(folder)}")
     if not has_progress and note.target is not None and _is_numbered(note.target):
@@ -96,9 +121,7 @@ def check_fit(pipeline: Definition, folder: str, sink: str, columns: Columns) ->
             f"{where}: {note.target} was written from another checkpoint, and Spark would skip new rows as already "
             "written: write another folder, or use that checkpoint"
         )
-    if note != before:
-        with Folder(located(folder)).writing(f"{_NOTES}/{sink}.json") as out:
-            out.write(msgspec.json.encode(note))
+    return before
 
 
 def remedy(folder: str) -> str:
@@ -118,7 +141,10 @@ def old_offsets(pipeline: Definition, folder: str, sink: str, access: Access) ->
 
     A micro-batch that was planned and not committed counts as done where its transaction says so.
     """
-    progress = read_progress(folder, sink)
+    try:
+        progress = read_progress(folder, sink)
+    except _OUT_OF_REACH as fault:
+        raise PipelineError(f"checkpoint {folder} cannot be read: {fault}") from None
     if progress is None:
         return None
     found = _finished(pipeline, sink, progress, access)
