@@ -7,6 +7,7 @@
 - `broker_counters`    counters of the broker itself
 - `events`             log events
 - `exposition`         Prometheus' text format
+- `pipeline_families`  metrics of pipelines
 
 Counting costs one addition on the hot path; the servers turn the counts into
 Prometheus text or JSON lines (`servers`, `app`).

@@ -71,6 +71,7 @@ ROWS: dict[str, tuple[str, Any]] = {
     "abort_transaction": (f"/api/v1/transactions/{TRANSACTION}/abort", None),
     "list_pipelines": ("/api/v1/pipelines", None),
     "describe_pipeline": ("/api/v1/pipelines/billing", None),
+    "pipeline_metrics": ("/metrics/pipelines", None),
     "metrics": ("/metrics", None),
 }
 """The request of an operation that may be refused: its path, and its body."""

@@ -6,6 +6,7 @@ import time
 
 import msgspec
 from confluent_kafka import Producer
+from prometheus_client.parser import text_string_to_metric_families
 from tests.servers.http.serving import ServedNode
 
 from qanat.cluster.topic_names import PIPELINES_TOPIC
@@ -35,6 +36,15 @@ def test_runs_are_listed_and_described_with_their_past(node: ServedNode) -> None
     described = node.get("/api/v1/pipelines/orders").json
     nearest = node.get("/api/v1/pipelines/order")
 
+    page = node.get("/metrics/pipelines").body.decode()
+    samples = {
+        (one.name, *one.labels.values()): one.value
+        for family in text_string_to_metric_families(page)
+        for one in family.samples
+    }
+
+    assert (samples["qanat_pipeline_up", "orders"], samples["qanat_pipeline_up", "old"]) == (1, 0)
+    assert samples["qanat_pipeline_topic_lag_seconds", "orders", "orders-out", "orders"] == 1.5
     assert [(one["name"], one["state"]) for one in listed] == [("old", "lost"), ("orders", "running")]
     assert (listed[1]["rows"], listed[1]["lag_records"], listed[1]["lag_seconds"]) == (30, 5, 1.5)
     assert msgspec.convert(described["run"], RunState) == alive

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from qanat.model.pipeline_runs import QueryState
-from qanat.spark.pipelines.progress import Tally, has_watermark
+from qanat.spark.pipelines.progress import Tally
+from qanat.telemetry.pipeline_families import has_watermark
 
 if TYPE_CHECKING:
     from rich.live import Live

@@ -77,11 +77,6 @@ class Tally:
         )
 
 
-def has_watermark(watermark: str | None) -> bool:
-    """Whether there is a watermark: Spark begins with the year 1970, which is none."""
-    return watermark is not None and not watermark.startswith("1970-01-01T00:00:00")
-
-
 def is_batch(report: Mapping[str, Any]) -> bool:
     """Whether a report is of a micro-batch, and not of an idle trigger."""
     return "addBatch" in (report.get("durationMs") or {})

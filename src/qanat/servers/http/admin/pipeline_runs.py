@@ -16,6 +16,9 @@ from qanat.servers.http.problems import Problem, problem_of
 from qanat.servers.http.records.partition_reads import EARLIEST, LATEST
 from qanat.servers.http.records.record_json import records_of
 from qanat.servers.http.records.record_parsing import now_ms
+from qanat.servers.http.reply import Reply
+from qanat.telemetry.exposition import CONTENT_TYPE
+from qanat.telemetry.pipeline_families import run_text
 
 _BYTES = 4 * 1024 * 1024
 
@@ -71,6 +74,11 @@ async def describe_pipeline(exchange: Exchange) -> PipelineView:
         hint = did_you_mean(name, known, f"there are {', '.join(known[:20])}" if known else "there is none yet")
         raise Problem(404, f"no pipeline {name} has run in this cluster{hint}", error=ErrorCode.RESOURCE_NOT_FOUND)
     return PipelineView(replace(state, phase=state.phase_at(now_ms())), [_view(one) for one in runs.history(name)])
+
+
+async def pipeline_metrics(exchange: Exchange) -> Reply:
+    runs = await _read(exchange)
+    return Reply(200, run_text(runs.current.values(), now_ms()).encode(), CONTENT_TYPE.encode())
 
 
 def _view(state: RunState) -> RunView:
@@ -133,5 +141,13 @@ OPERATIONS = (
         "Describe the runs of a pipeline",
         "pipelines",
         answer=PipelineView,
+    ),
+    Operation(
+        "GET",
+        "/metrics/pipelines",
+        pipeline_metrics,
+        "Lag, speed and state of all pipelines of the cluster, for Prometheus",
+        "pipelines",
+        answers={"text/plain": str},
     ),
 )
