@@ -87,7 +87,7 @@ def _arguments(settings: Settings, *, tls: str = "") -> str:
     for lines in lines_of.values():
         lines += [tls] if tls else []
     lines_of[OAUTHBEARER].append("sasl_oauth_token_provider=provider,")
-    return f"```python\n{_blocks(lines_of)}\n```"
+    return f"```text\n{_blocks(lines_of)}\n```"
 
 
 def _blocks(lines_of: Mapping[str, Sequence[str]]) -> str:
