@@ -14,7 +14,6 @@ from qanat.servers.http.operations import Operation
 from qanat.servers.http.paging import PageQuery, page_of
 from qanat.servers.http.problems import Problem, problem_of
 from qanat.servers.http.records.partition_reads import EARLIEST, LATEST
-from qanat.servers.http.records.record_json import OpenedBatches
 from qanat.servers.http.records.record_parsing import now_ms
 from qanat.servers.http.reply import Reply
 from qanat.telemetry.exposition import CONTENT_TYPE
@@ -120,7 +119,7 @@ async def _read(exchange: Exchange) -> PipelineRuns:
         if row.error_code:
             raise problem_of(row.error_code, f"topic {TOPIC}")
         before = position
-        opened = OpenedBatches(row, before, _BYTES)
+        opened = context.reads.opened(row, before)
         while (records := await opened.next()) is not None:
             for _, _, raw in records:
                 runs.apply(raw[3], raw[4])
