@@ -335,6 +335,13 @@ async def test_credentials_between_brokers_are_one_line_that_others_cannot_read(
             pass
 
 
+async def test_a_mechanism_that_brokers_do_not_speak_is_refused_at_the_start(folder: Folder) -> None:
+    settings = {**folder.settings("SASL_PLAINTEXT"), "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER"}
+    with pytest.raises(InvalidSettingError, match="is OAUTHBEARER, but must be one of PLAIN, SCRAM-SHA-256"):
+        async with brokers(settings):
+            pass
+
+
 async def test_clients_of_a_named_listener_between_brokers_stay_clients(folder: Folder) -> None:
     settings = {
         **folder.settings("SASL_PLAINTEXT"),
