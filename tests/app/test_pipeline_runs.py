@@ -105,6 +105,20 @@ def test_a_run_is_shown_to_programs_with_everything(broker: EmbeddedBroker, caps
     assert (found["phase"], found["queries"][0]["offsets"]) == ("stopped", {"lines": {"0": 30}})
 
 
+def test_a_run_whose_process_was_killed_here_is_lost_at_once(
+    broker: EmbeddedBroker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running(broker, "killed", process_start="1") as here:
+        here.recorder._change(process_start="1")
+        while run(["pipeline", "status", "killed", "-o", "json"]) == 0:
+            if json.loads(capsys.readouterr().out)["process_start"] == "1":
+                break
+        assert run(["pipeline", "status", "killed"]) == 0
+        assert "state       lost\n" in capsys.readouterr().out
+        assert run(["pipeline", "history", "killed", "-o", "json"]) == 0
+        assert [one["outcome"] for one in json.loads(capsys.readouterr().out)] == ["lost"]
+
+
 def test_a_run_that_is_over_is_not_stopped_again(broker: EmbeddedBroker, capsys: pytest.CaptureFixture[str]) -> None:
     with running(broker, "over"):
         pass

@@ -29,17 +29,19 @@ def history(name: str, /, *, output: Output = "table", target: Target = HERE) ->
         `table` for people, the others for programs.
     """
     from qanat.app.pipelines.run_lookup import find_run
+    from qanat.spark.pipelines.runs.run_processes import phase_here
     from qanat.spark.pipelines.runs.run_topic import now_ms, read_runs
 
     runs = connected(target, read_runs)
     newest = find_run(runs, name)
     past = runs.history(name)
-    if newest.ended_ms is None and newest.phase_at(now_ms()) == "lost":
+    if newest.ended_ms is None and phase_here(newest, now_ms()) == "lost":
         past = [newest, *past]
     print_rows([_row(one) for one in past], _COLUMNS, output, spare=("master", "host", "restarts"))
 
 
 def _row(state: RunState) -> Row:
+    from qanat.spark.pipelines.runs.run_processes import phase_here
     from qanat.spark.pipelines.runs.run_topic import now_ms
     from qanat.spark.pipelines.timestamps import shown
 
@@ -49,7 +51,7 @@ def _row(state: RunState) -> Row:
         "started": shown(state.started_ms),
         "ended": shown(ended_ms),
         "ran_ms": max(0, ended_ms - state.started_ms),
-        "outcome": state.phase_at(now_ms()),
+        "outcome": phase_here(state, now_ms()),
         "rows": state.rows,
         "restarts": state.restarts,
         "master": state.master,

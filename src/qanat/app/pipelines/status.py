@@ -50,12 +50,13 @@ def _print_all(runs: PipelineRuns, output: str) -> None:
 
 def _row(state: RunState) -> Row:
     from qanat.app.pipelines.progress_display import watermark_of
+    from qanat.spark.pipelines.runs.run_processes import phase_here
     from qanat.spark.pipelines.runs.run_topic import now_ms
 
     now = now_ms()
     return {
         "pipeline": state.name,
-        "state": state.phase_at(now),
+        "state": phase_here(state, now),
         "run": state.run_id,
         "rows": state.rows,
         "rows_per_second": state.rows_per_second,
@@ -78,10 +79,11 @@ def _print_one(runs: PipelineRuns, name: str, output: str) -> None:
     import msgspec
 
     from qanat.app.pipelines.run_lookup import find_run
+    from qanat.spark.pipelines.runs.run_processes import phase_here
     from qanat.spark.pipelines.runs.run_topic import now_ms
 
     state = find_run(runs, name)
-    shown = msgspec.structs.replace(state, phase=state.phase_at(now_ms()))
+    shown = msgspec.structs.replace(state, phase=phase_here(state, now_ms()))
     if output != "table":
         document = msgspec.to_builtins(shown)
         if output == "json":

@@ -17,6 +17,8 @@ from msgspec.structs import replace
 
 from qanat.cluster.topic_names import PIPELINES_TOPIC
 from qanat.connection.cluster import Cluster, parse_bootstrap
+from qanat.connection.faults import RefusedError
+from qanat.model.error_codes import ErrorCode
 from qanat.model.pipeline_runs import (
     LOST_AFTER_MS,
     PAST_RUNS_MAX,
@@ -251,6 +253,36 @@ def test_the_lag_is_measured_in_records_and_seconds(broker: EmbeddedBroker, name
     assert query.lag[topic].records == 3
     assert 50 <= (query.lag[topic].seconds or 0) < 110
     assert (query.lag["elsewhere"].records, query.lag["elsewhere"].seconds) == (7, None)
+
+
+@pytest.mark.parametrize("is_required", [False, True])
+def test_a_run_that_may_not_write_its_state_says_so_or_is_refused(
+    broker: EmbeddedBroker, name: str, is_required: bool
+) -> None:
+    state = of_this_process(RunState(name=name, run_id="one"))
+    recording = RunRecorder(Access(broker.bootstrap_servers), state, Stop(), is_required=is_required)
+    denied = broker.fail("InitProducerId", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if is_required:
+        with pytest.raises(RefusedError, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"), recording:
+            pass
+    else:
+        with recording:
+            recording.end("finished")
+        assert recording.refusal is not None
+        assert f"WRITE on transactional id qanat-pipeline-{name}" in recording.refusal
+
+    assert denied.struck == 1
+    assert name not in runs(broker).current
+
+
+def test_a_write_that_failed_is_made_good_under_a_new_epoch(broker: EmbeddedBroker, name: str) -> None:
+    with recorder(broker, name, "one") as recording:
+        lost = broker.fail("EndTxn", ErrorCode.UNKNOWN_SERVER_ERROR)
+        recording.show([Tally("q", 1, 99)], is_stopping=False)
+        recording.end("stopped")
+
+    assert lost.struck == 1
+    assert (runs(broker).current[name].phase, runs(broker).current[name].rows) == ("stopped", 99)
 
 
 def test_a_run_without_a_word_is_lost_after_a_minute() -> None:

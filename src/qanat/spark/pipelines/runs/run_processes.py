@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from qanat.model.pipeline_runs import RunState
+from qanat.model.pipeline_runs import Phase, RunState
 from qanat.spark.host_identity import host_identity
 
 
@@ -36,6 +36,11 @@ def is_gone(state: RunState) -> bool:
 def is_running_here(state: RunState) -> bool:
     """Whether the process of a run can be signalled from here."""
     return is_here(state) and bool(state.process_start) and process_start(state.pid) == state.process_start
+
+
+def phase_here(state: RunState, now_ms: int) -> Phase:
+    """The phase as this machine knows it: the process of a run that was killed here is gone at once."""
+    return "lost" if state.ended_ms is None and is_gone(state) else state.phase_at(now_ms)
 
 
 def of_this_process(state: RunState) -> RunState:
