@@ -32,10 +32,14 @@ _VERSIONS_REQUEST_VERSION = 3
 class Link:
     """A connection to one broker. Made by `open`."""
 
-    def __init__(self, channel: Channel, offered: dict[int, tuple[int, int]]) -> None:
+    def __init__(
+        self, channel: Channel, offered: dict[int, tuple[int, int]], features: dict[str, int] | None = None
+    ) -> None:
         self._channel = channel
         self.offered = offered
         """First and last version of each API that the broker has."""
+        self.features = features or {}
+        """The highest level of each feature that the broker supports, as far as it says."""
         self._session: SaslSession | None = None
         self._was_answered = False
 
@@ -44,7 +48,7 @@ class Link:
         """Connect, and authenticate where there are credentials."""
         channel = await Channel.open(host, port, client_id, deadline, security.tls)
         try:
-            link = Link(channel, await _offered(channel, deadline))
+            link = Link(channel, *await _offered(channel, deadline))
             if security.credentials is not None:
                 link._session = SaslSession(link, security.credentials)
                 await link._session.begin(deadline)
@@ -121,12 +125,13 @@ class Link:
         await self._channel.send_one_way(api_key, version, _encoded(APIS[api_key], request, version), deadline)
 
 
-async def _offered(channel: Channel, deadline: Deadline) -> dict[int, tuple[int, int]]:
+async def _offered(channel: Channel, deadline: Deadline) -> tuple[dict[int, tuple[int, int]], dict[str, int]]:
     response = await _request_versions(channel, _VERSIONS_REQUEST_VERSION, deadline)
     if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
         response = await _request_versions(channel, 0, deadline)
     check(f"{channel.address} does not say what it speaks", response.error_code)
-    return {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
+    features = {one.name: one.max_version for one in response.supported_features}
+    return {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}, features
 
 
 async def _request_versions(channel: Channel, version: int, deadline: Deadline) -> ApiVersionsResponse:

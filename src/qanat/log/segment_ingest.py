@@ -6,8 +6,8 @@ into the log. Until then the log ends before it, for readers, for a flush and fo
 
 Rule 1: nothing else is appended meanwhile, and no segment is closed (`PartitionLog.is_appending`). The caller
         runs one after another (`runtime.append_queue`).
-Rule 2: a file that cannot be ingested unchanged is rejected and stays as it is (`NotIngestedError`): its producer
-        sends the records instead.
+Rule 2: a file that cannot be ingested unchanged is rejected and stays as it is (`NotIngestedError`). Small files, and
+        those for logs that change batches, are appended batch by batch instead (`runtime.staged_files`).
 """
 
 from __future__ import annotations
@@ -37,17 +37,15 @@ class CheckedFile(Struct, frozen=True):
     headers: list[BatchHeader]
 
 
-def require_ingestible(log: PartitionLog) -> None:
-    """Reject files for a log that does not store batches unchanged."""
-    if not log.settings.keeps_batches:
-        raise NotIngestedError(f"{log.topic_partition} does not store batches unchanged")
-    if log.active.file.key_id is not None:
-        raise NotIngestedError(f"{log.topic_partition} is encrypted on the disk")
+def is_ingestible(log: PartitionLog) -> bool:
+    """Whether a log stores batches unchanged, and a file of them as it is."""
+    return log.settings.keeps_batches and log.active.file.key_id is None
 
 
 def check_staged(log: PartitionLog, path: str, record_count: int, settings: LogSettings, now_ms: int) -> CheckedFile:
     """Check every batch of a staged file; may wait for the disk. The caller closes the file."""
-    require_ingestible(log)
+    if not is_ingestible(log):
+        raise NotIngestedError(f"{log.topic_partition} does not store batches unchanged, or is encrypted on the disk")
     try:
         file = log.files.open(path)
     except StorageError as fault:
@@ -207,4 +205,15 @@ def find_ingested(log: PartitionLog, producer: BatchHeader, leader_epoch: int) -
             base_offset = last.last_offset - producer.last_offset_delta
             is_flush_due = log.settings.flush_messages == 1 and last.last_offset >= log.flushed_offset
             return Appended(base_offset, last.last_offset, True, is_flush_due)
+    if sequences_there(log, producer):
+        return None  # Batch by batch, each is looked for when it is appended.
     return log.find_duplicate(producer, leader_epoch)
+
+
+def sequences_there(log: PartitionLog, producer: BatchHeader) -> int:
+    """How many records of a file are in the log, where an append of it was interrupted; 0 where none or all are."""
+    state = log.producers.states.get(producer.producer_id) if producer.producer_id >= 0 else None
+    if state is None or state.epoch != producer.producer_epoch or not state.batches:
+        return 0
+    there = (state.batches[-1].last_sequence + 1 - producer.base_sequence) & INT32_MAX
+    return there if there < producer.record_count else 0

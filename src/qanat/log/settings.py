@@ -192,3 +192,7 @@ class DirectorySettings(Settings, frozen=True):
     """Largest batch after decompression, whatever the topic says; HTTP does not read a larger one."""
     producer_id_expiration_ms: Positive = _DAY
     """An idempotent producer that was silent for this long is removed."""
+    log_staging_bytes_max: NotNegative = 16 * 1024 * _MIB
+    """Bytes of staged rows that a broker stores for transactions to come; more are refused."""
+    log_staging_retention_ms: Positive = _DAY
+    """Staged rows that no transaction has taken for this long are deleted."""

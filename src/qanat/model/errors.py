@@ -116,6 +116,12 @@ class NotIngestedError(QanatError):
     code = ErrorCode.RESOURCE_NOT_FOUND
 
 
+class StagingFullError(QanatError):
+    """A broker holds as many staged rows as it may."""
+
+    code = ErrorCode.POLICY_VIOLATION
+
+
 class OutOfOrderSequenceError(QanatError):
     """An idempotent producer left a gap in its sequence numbers."""
 

@@ -35,14 +35,23 @@ from qanat.wire.batch_header import (
 )
 
 STAGED_MAGIC = 113
+UPLOAD_MAGIC = 114
+"""Of a chunk of such a file (`wire.staged_upload`)."""
+_MAGICS = (STAGED_MAGIC, UPLOAD_MAGIC)
 FOLDER = "staging"
 """The folder of such files, in the broker's data directory."""
+FEATURE = "staging.version"
+"""The feature of brokers that take uploads, and append small files (ApiVersions)."""
 _NAME = re.compile(r"[0-9A-Za-z-]{1,100}/[0-9a-f]{32}")
 _NO_EPOCH = -1
 _NO_OFFSET = -1
 _ALL_BITS = 0xFFFFFFFF
 BATCHES_MAX = 4096
 """In one file."""
+FILE_BYTES_MAX = 128 * 1024 * 1024
+"""A broker checks a file at once, and it must fit into a segment of the default size."""
+INGEST_BYTES_MIN = 32 * 1024 * 1024
+"""A smaller file is appended to the active segment: a log should not have too many segments."""
 
 
 class StagedFile(NamedTuple):
@@ -90,7 +99,16 @@ def show(batch: bytearray | memoryview) -> None:
 
 
 def is_staged(batch: Buffer) -> bool:
-    return len(batch) > HEADER_SIZE and batch[MAGIC_AT] == STAGED_MAGIC
+    """Whether this is no batch, but the name of a staged file or a chunk of one."""
+    return len(batch) > HEADER_SIZE and batch[MAGIC_AT] in _MAGICS
+
+
+def checked_name(raw: memoryview) -> str:
+    """A file's name; raises where it might lead out of the folder."""
+    name = bytes(raw).decode("ascii", "replace")
+    if not _NAME.fullmatch(name):
+        raise InvalidRecordError(f"{name!r} is no name of a staged file: that is a folder and 32 hexadecimal digits")
+    return name
 
 
 def read_staged(batch: Buffer) -> StagedFile:
@@ -98,9 +116,7 @@ def read_staged(batch: Buffer) -> StagedFile:
     header = read_header(batch)
     if header.size != len(batch) or header.crc != batch_crc(batch):
         raise CorruptBatchError("the name of a staged file came with a wrong length or checksum")
-    name = bytes(memoryview(batch)[HEADER_SIZE:]).decode("ascii", "replace")
-    if not _NAME.fullmatch(name):
-        raise InvalidRecordError(f"{name!r} is no name of a staged file: that is a folder and 32 hexadecimal digits")
+    name = checked_name(memoryview(batch)[HEADER_SIZE:])
     if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
         raise InvalidRecordError(f"a staged file of {header.record_count} records has none, or another last offset")
     is_known = header.producer_id >= 0

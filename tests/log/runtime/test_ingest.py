@@ -24,11 +24,18 @@ from tests.log.test_segment_ingest import stage
 
 from qanat.adapters.memory_files import MemoryFiles
 from qanat.log.runtime.log_runtime import LogRuntime
+from qanat.log.runtime.staged_files import StagedFiles
 from qanat.model.errors import NotIngestedError, NotLeaderError, QanatError, StorageError
 from qanat.model.ids import LeaderEpoch, TopicPartition
 from qanat.wire.control import Marker
 from qanat.wire.records import set_producer
 from qanat.wire.staged import StagedFile, read_staged, staged_batch
+
+
+@pytest.fixture(autouse=True)
+def _every_file_becomes_a_segment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StagedFiles, "ingest_bytes_min", 0)
+
 
 NAME = "some/0123456789abcdef0123456789abcdef"
 SETTINGS: dict[str, Any] = {"segment_bytes": 100_000, "flush_messages": 1}
@@ -169,15 +176,6 @@ def test_a_file_that_cannot_be_written_to_and_a_lost_leadership_cost_nothing_els
 
     asyncio.run(refused(StorageError("bad sector"), NotIngestedError))
     asyncio.run(refused(None, NotLeaderError))
-
-
-def test_a_name_for_a_topic_that_takes_none_waits_for_nobody() -> None:
-    async def main() -> None:
-        async with running_log(**SETTINGS, cleanup_policy="compact") as (runtime, log), runtime.changing(log):
-            with pytest.raises(NotIngestedError):
-                await asyncio.wait_for(runtime.ingest(log, staged(runtime, [batch(2)], 2), 0), 5)
-
-    asyncio.run(main())
 
 
 def test_what_is_on_its_way_to_the_disk_is_counted_once() -> None:

@@ -17,7 +17,8 @@ from qanat.connection.producing import produce
 from qanat.connection.security import UNPROTECTED, Security, security_of
 from qanat.model.error_codes import ErrorCode
 from qanat.testing import EmbeddedBroker
-from qanat.wire.staged import hide, staged_batch
+from qanat.wire.staged import FILE_BYTES_MAX, hide, staged_batch
+from qanat.wire.staged_upload import upload_batch
 
 FOLDER = "some-query-batch-0"
 NAMES = [f"{FOLDER}/{number:032x}" for number in range(10)]
@@ -50,6 +51,7 @@ def stage(place: Path, name: str, values: list[bytes], *, spoil: bool = False) -
         content += one
     if spoil:
         content[-1] ^= 1
+    (place / name).parent.mkdir(parents=True, exist_ok=True)
     (place / name).write_bytes(content)
     return staged_batch(name, len(values))
 
@@ -100,7 +102,7 @@ def test_files_in_a_transaction_are_seen_together_or_not_at_all(
     run(broker, work)
 
     assert seen(broker, topic) == ([b"a", b"b", b"c", b"d", b"e", b"f"] if is_committed else [])
-    assert not list((place / FOLDER).iterdir())
+    assert not (place / FOLDER).exists()
 
 
 @pytest.mark.parametrize("acks", [1, -1])
@@ -126,7 +128,6 @@ def refusal(broker: EmbeddedBroker, topic: str, sent: bytearray) -> RefusedError
 
 def test_what_cannot_be_taken_over_is_refused_in_words_and_changes_nothing(broker: EmbeddedBroker, place: Path) -> None:
     broker.create_topic("odd", partitions=1)
-    broker.create_topic("compacted", partitions=1, configs={"cleanup.policy": "compact"})
     (place.parent / "secret").write_text("not yours")
     twisted = staged_batch(NAMES[0], 1)
     twisted[-1] ^= 1
@@ -137,16 +138,13 @@ def test_what_cannot_be_taken_over_is_refused_in_words_and_changes_nothing(broke
         ("odd", staged_batch(f"{FOLDER}/{'f' * 31}/", 1), ErrorCode.INVALID_RECORD, "no name of a staged file"),
         ("odd", twisted, ErrorCode.CORRUPT_MESSAGE, "checksum"),
         ("odd", stage(place, NAMES[4], [b"a", b"b"], spoil=True), ErrorCode.CORRUPT_MESSAGE, "checksum mismatch"),
-        ("compacted", stage(place, NAMES[5], [b"a"]), ErrorCode.RESOURCE_NOT_FOUND, "does not store batches unchanged"),
     ]:
         fault = refusal(broker, topic, sent)
         assert (fault.code, reason in str(fault)) == (code, True), str(fault)
 
     assert not broker.records("odd")
     assert (place / NAMES[4]).exists()
-    assert (place / NAMES[5]).exists()
     (place / NAMES[4]).unlink()
-    (place / NAMES[5]).unlink()
 
 
 def test_a_client_that_may_not_write_takes_over_no_file(tmp_path: Path) -> None:
@@ -183,3 +181,79 @@ def test_what_was_taken_over_is_there_after_a_restart(tmp_path: Path) -> None:
         assert seen(broker, "kept") == [b"x"] * 50
         run(broker, lambda cluster: produce(cluster, "kept", {0: left}, -1, cluster.deadline()))
         assert seen(broker, "kept") == [b"x"] * 50 + [b"y"] * 50
+
+
+def upload(broker: EmbeddedBroker, topic: str, name: str, values: list[bytes], chunk_bytes: int = 50) -> bytearray:
+    """A file with a batch for each value, at the partition's leader; what to send for it."""
+    content = b""
+    for value in values:
+        one = bytearray(batch([(None, value)]))
+        hide(one)
+        content += one
+
+    async def work(cluster: Cluster) -> None:
+        for at in range(0, len(content), chunk_bytes):
+            piece = content[at : at + chunk_bytes]
+            found = await produce(cluster, topic, {0: upload_batch(name, at, [piece])}, -1, cluster.deadline())
+            assert found == {0: at + len(piece)}
+
+    run(broker, work)
+    return staged_batch(name, len(values))
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_uploads_in_a_transaction_are_seen_together_or_not_at_all(
+    broker: EmbeddedBroker, place: Path, is_committed: bool
+) -> None:
+    topic = f"uploaded-{is_committed}".lower()
+    broker.create_topic(topic, partitions=1, configs={"compression.type": "gzip"})
+    first, second = (upload(broker, topic, NAMES[at], [b"a", b"b", b"c"]) for at in (5, 6))
+
+    async def work(cluster: Cluster) -> None:
+        deadline = cluster.deadline()
+        producer = await Producer.transactional(cluster, topic, 60_000, deadline)
+        assert await producer.send(topic, {0: first}, deadline) == {0: 0}
+        assert await producer.send(topic, {0: second}, deadline) == {0: 3}
+        assert await asyncio.to_thread(seen, broker, topic) == []
+        await producer.end(deadline, is_committed=is_committed)
+
+    run(broker, work)
+
+    assert seen(broker, topic) == ([b"a", b"b", b"c"] * 2 if is_committed else [])
+    assert not list(place.rglob("*/0*"))
+
+
+def test_a_broker_in_memory_takes_uploads(tmp_path: Path) -> None:
+    with EmbeddedBroker() as broker:
+        broker.create_topic("kept", partitions=1)
+        sent = upload(broker, "kept", NAMES[0], [b"x"] * 5)
+        run(broker, lambda cluster: produce(cluster, "kept", {0: sent}, -1, cluster.deadline()))
+        assert seen(broker, "kept") == [b"x"] * 5
+
+
+def test_uploads_are_there_after_a_restart(tmp_path: Path) -> None:
+    with EmbeddedBroker(data_dir=tmp_path) as broker:
+        broker.create_topic("kept", partitions=1)
+        sent = upload(broker, "kept", NAMES[0], [b"x"] * 5)
+    with EmbeddedBroker(data_dir=tmp_path) as broker:
+        run(broker, lambda cluster: produce(cluster, "kept", {0: sent}, -1, cluster.deadline()))
+        assert seen(broker, "kept") == [b"x"] * 5
+
+
+@pytest.mark.parametrize(
+    ("sent", "code", "reason"),
+    [
+        (upload_batch(NAMES[7], 10, [b"x"]), ErrorCode.RESOURCE_NOT_FOUND, "not on this broker up to byte 10"),
+        (upload_batch("../../secret", 0, [b"x"]), ErrorCode.INVALID_RECORD, "no name of a staged file"),
+        (upload_batch(NAMES[7], FILE_BYTES_MAX, [b"x"]), ErrorCode.INVALID_RECORD, "at most"),
+        (upload_batch(NAMES[7], 0, [b"x"]) + b"y", ErrorCode.CORRUPT_MESSAGE, "wrong length"),
+    ],
+)
+def test_chunks_that_cannot_be_stored_are_refused_in_words(
+    broker: EmbeddedBroker, place: Path, sent: bytearray, code: ErrorCode, reason: str
+) -> None:
+    if "uploads" not in broker.topics():
+        broker.create_topic("uploads", partitions=1)
+    fault = refusal(broker, "uploads", sent)
+    assert (fault.code, reason in str(fault)) == (code, True), str(fault)
+    assert not (place / NAMES[7]).exists()

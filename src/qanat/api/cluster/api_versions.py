@@ -27,6 +27,7 @@ from qanat.wire.kafka.messages.api_versions import (
     SupportedFeatureKey,
 )
 from qanat.wire.kafka.registry import ApiKey
+from qanat.wire.staged import FEATURE as STAGING
 
 if TYPE_CHECKING:
     from qanat.api.authorization import AccessCheck, Verdict
@@ -37,6 +38,8 @@ FEATURES = {"group.version": 1, "share.version": 1, "transaction.version": int(E
 A client that finds level 2 of `transaction.version` adds partitions by writing to them, and expects a new epoch with
 every end: Produce 12, TxnOffsetCommit 5 and EndTxn 5 must serve that.
 """
+_STAGING = 1
+"""The level of staged uploads (`wire.staged_upload`): each broker takes them or not, so it is not finalized."""
 _FROM_ZERO_FROM = 4
 """Older versions cannot name features that begin at 0."""
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -64,7 +67,7 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
 
 def _supported(version: int) -> list[SupportedFeatureKey]:
     """The supported levels of each feature; older clients do not get those that begin at 0."""
-    known = [SupportedFeatureKey(FEATURE, OLDEST, NEWEST)]
+    known = [SupportedFeatureKey(FEATURE, OLDEST, NEWEST), SupportedFeatureKey(STAGING, _STAGING, _STAGING)]
     if version >= _FROM_ZERO_FROM:
         known += [SupportedFeatureKey(name, 0, newest) for name, newest in FEATURES.items()]
     return known

@@ -9,7 +9,7 @@ acks=0 is not answered; acks=1 is answered after the append; acks=all once the b
 `flush.messages` requires that.
 A producer's first batch of a transaction in a partition waits for the transaction coordinator.
 In place of a batch, a request may name a file of batches on the broker's machine, which becomes part of the log
-(`wire.staged`).
+(`wire.staged`), or bring a chunk of such a file, which the broker stores (`wire.staged_upload`).
 A batch is appended whole or not at all; a refusal names its bad records (KIP-467).
 Deviations: timestamps are checked by a batch's header, not record by record; a batch in flight behind one that was
 refused for now gets the same error, not OUT_OF_ORDER_SEQUENCE_NUMBER (`refused_batches`).
@@ -44,6 +44,7 @@ from qanat.wire.kafka.messages.produce import (
     TopicProduceResponse,
 )
 from qanat.wire.staged import is_staged, read_staged
+from qanat.wire.staged_upload import is_upload, read_upload
 
 if TYPE_CHECKING:
     from qanat.api.authorization import AccessCheck, Verdict
@@ -169,11 +170,16 @@ class Produce:
         await asyncio.gather(*(self._ingest(part) for part in parts if is_staged(part[1])))
 
     async def _ingest(self, part: Part) -> None:
-        partition, batch, _ = part
+        partition, batch, result = part
         try:
-            self._appended(part, await partition.ingest(read_staged(batch)))
+            if is_upload(batch):
+                staged = self._broker.runtime.staged
+                result.base_offset = await staged.store(partition.log, read_upload(batch), partition.leader_epoch)
+            else:
+                self._appended(part, await partition.ingest(read_staged(batch)))
         except QanatError as fault:
             self._refuse_append(part, fault)
+            partition.advance()  # A part of the file may be in the log.
 
     def _appended(self, part: Part, written: Written) -> None:
         partition, _, result = part

@@ -39,6 +39,8 @@ _OF_DIRECTORY = (
     "log.cleaner.dedupe.buffer.size",
     "log.cleaner.io.max.bytes.per.second",
     "log.retention.check.interval.ms",
+    "log.staging.bytes.max",
+    "log.staging.retention.ms",
     "producer.id.expiration.ms",
 )
 _OF_GROUPS = (

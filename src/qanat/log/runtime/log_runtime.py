@@ -26,10 +26,10 @@ from qanat.log.runtime.append_fast_path import AppendFastPath
 from qanat.log.runtime.cold_reads import ColdReads
 from qanat.log.runtime.fsync_thread import FsyncThread
 from qanat.log.runtime.group_commit import GroupCommit, Postponed
+from qanat.log.runtime.staged_files import AppendSteps, StagedFiles
 from qanat.log.runtime.sync_future import SyncFuture
 from qanat.log.runtime.waiting_appends import OPENED_ON_LOOP_BYTES, WRITTEN_ON_LOOP_BYTES, WaitingAppends
 from qanat.log.runtime.workers import Workers
-from qanat.log.segment_ingest import IngestJob, find_ingested, require_ingestible
 from qanat.log.segments.batch_scan import Damage
 from qanat.log.segments.segment import Segment
 from qanat.log.settings import LogSettings
@@ -38,16 +38,13 @@ from qanat.log.truncation import TruncationPlanJob, begin_restart, begin_truncat
 from qanat.model.errors import (
     DiskFullError,
     InflatesTooFarError,
-    NotIngestedError,
     PartitionDeletedError,
-    QanatError,
     StorageError,
 )
 from qanat.model.ids import TopicPartition
 from qanat.telemetry.log_counters import LogCounters
 from qanat.wire.batch_header import read_header
 from qanat.wire.control import MARKER_SIZE, Marker
-from qanat.wire.staged import FOLDER as STAGED_FOLDER
 from qanat.wire.staged import StagedFile
 
 
@@ -76,8 +73,8 @@ class LogRuntime(AppendFastPath):
         """Called on the event loop, once for each damage found while the directory is open: by a cold read, a look-up,
         scrubbing, a compaction, a truncation. Damage found at the start is in `PartitionLog.damage` only."""
         directory.state.on_damage = self.note_damage
-        self._ingesting: set[str] = set()
-        """Staged files that are being ingested."""
+        steps = AppendSteps(self._append_small, self._appended, self._wait_for_room, self.changing)
+        self.staged = StagedFiles(directory, self._workers, self._appends, self._commits, steps, clock_ms)
         self._locks: WeakValueDictionary[TopicPartition, asyncio.Lock] = WeakValueDictionary()
         self._cold = ColdReads(
             self._workers,
@@ -90,6 +87,7 @@ class LogRuntime(AppendFastPath):
 
     async def start(self) -> None:
         self._commits.start()
+        await self.staged.expire()  # Counts what is there.
 
     async def close(self) -> None:
         """Finish the jobs and the flush under way, then close the directory cleanly."""
@@ -116,8 +114,7 @@ class LogRuntime(AppendFastPath):
             await appends.fairness.take(len(batch))
             admitted = await appends.admit(batch, log.settings)
             await front
-            if not self._commits.has_room() and log.settings.is_flushed:
-                await self._commits.wait_for_room(self._unflushed)
+            await self._wait_for_room(log)
             if len(admitted.batch) <= WRITTEN_ON_LOOP_BYTES:
                 return self._append(log, admitted, leader_epoch, self.clock_ms())
             appended = await appends.write(log, admitted, leader_epoch)
@@ -139,38 +136,12 @@ class LogRuntime(AppendFastPath):
         return self._append(log, admitted, leader_epoch, now_ms)
 
     async def ingest(self, log: PartitionLog, staged: StagedFile, leader_epoch: int) -> tuple[Appended, int]:
-        """Make a staged file of batches in the data directory the end of a log; returns its size, too.
+        """Append a staged file of batches in the data directory, or make it the last segment; returns its size, too.
 
         As with `append`, a caller that promises durability waits for it.
         """
-        require_ingestible(log)
         async with self.queued(log):
-            appended, size = await self._appends.uninterrupted(self._ingest(log, staged, leader_epoch))
-            self._appended(log, appended, size)
-            return appended, size
-
-    async def _ingest(self, log: PartitionLog, staged: StagedFile, leader_epoch: int) -> tuple[Appended, int]:
-        header, name = staged.header, staged.name
-        async with self.changing(log):
-            if (written := find_ingested(log, header, leader_epoch)) is not None:
-                return written, 0
-            if name in self._ingesting:
-                raise NotIngestedError(f"{name} is being ingested already")
-            self._ingesting.add(name)
-            try:
-                path = f"{self.directory.path}/{STAGED_FOLDER}/{name}"
-                checked = await self._appends.check_staged(log, path, header.record_count)
-                try:
-                    if not self._commits.has_room() and log.settings.is_flushed:
-                        await self._commits.wait_for_room(self._unflushed)
-                    find_ingested(log, header, leader_epoch)  # Its transaction may have ended meanwhile.
-                    job = IngestJob(log, checked, header, leader_epoch, self.clock_ms())
-                except QanatError:
-                    checked.file.close()
-                    raise
-                return await self._appends.ingest(log, job, lambda: self._commits.idle(log)), checked.size
-            finally:
-                self._ingesting.remove(name)
+            return await self._appends.uninterrupted(self.staged.ingest(log, staged, leader_epoch))
 
     @asynccontextmanager
     async def queued(self, log: PartitionLog) -> AsyncIterator[None]:
@@ -223,6 +194,13 @@ class LogRuntime(AppendFastPath):
         appended = log.append(admitted, leader_epoch, now_ms)
         self._appended(log, appended, 0 if appended.is_duplicate else len(admitted.batch))
         return appended
+
+    def _append_small(self, log: PartitionLog, admitted: Admitted, leader_epoch: int) -> Appended:
+        return self._append(log, admitted, leader_epoch, self.clock_ms())
+
+    async def _wait_for_room(self, log: PartitionLog) -> None:
+        if not self._commits.has_room() and log.settings.is_flushed:
+            await self._commits.wait_for_room(self._unflushed)
 
     async def flushed(self, log: PartitionLog, end_offset: int) -> None:
         """Return once everything below `end_offset` is on disk."""

@@ -80,7 +80,8 @@ class Maintenance:
                 raise outcome  # A bug: disk errors end up in the directory's state.
 
     async def expire(self) -> None:
-        """Apply retention to every log, and remove silent producers."""
+        """Apply retention to every log and to staged files, and remove silent producers."""
+        await self._runtime.staged.expire()
         now_ms = self._runtime.clock_ms()
         for log in self._logs():
             with suppress(DiskFullError, PartitionDeletedError):

@@ -98,6 +98,8 @@ class SinkOptions:
     """Together: the name and the number of a batch write, which is written once."""
     local_ingest: bool = True
     """Whether brokers on this machine ingest files."""
+    remote_ingest: bool = True
+    """Whether tasks upload rows of a transaction to the brokers that lead their partitions."""
 
 
 def source_options(options: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
@@ -150,6 +152,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         txn_app_id=reader.text("txnAppId"),
         txn_version=reader.convert("txnVersion", "a whole number, 0 or above", not_negative, None),
         local_ingest=reader.flag("localIngest", True),
+        remote_ingest=reader.flag("remoteIngest", True),
     )
     reader.finish()
     if (result.txn_app_id is None) != (result.txn_version is None):

@@ -39,8 +39,10 @@ IN_FLIGHT_MAX = 2
 """Rounds in flight at one time, if they have no partition in common."""
 REACH_TIMEOUT_S = 15.0
 """How long a task retries a cluster that it has not reached yet: long enough for a restart."""
-_NOT_INGESTED = (ErrorCode.RESOURCE_NOT_FOUND, ErrorCode.INVALID_RECORD)
-"""Errors of a broker that cannot ingest a file unchanged, or is too old to ingest files."""
+_NOT_INGESTED = ErrorCode.RESOURCE_NOT_FOUND
+"""The error of a broker that does not have a file, or cannot ingest it."""
+_UNKNOWN = ErrorCode.INVALID_RECORD
+"""The error of a broker that is too old to ingest files."""
 
 
 class Rounds:
@@ -81,6 +83,8 @@ class Sender:
         self.producer: Producer | None = None
         """The idempotent or transactional producer; None for batches without sequence numbers."""
         self.acks = ALL
+        self.sent_bytes = 0
+        """Bytes of batches, and of names in place of them."""
         self.base_offsets: dict[TopicPartition, list[int]] | None = None
         """The base offsets of a producer's batches, in the order in which they were sent, if a caller wants them."""
 
@@ -159,6 +163,7 @@ class Sender:
         try:
             async for batch in batches:
                 rows += batch.rows
+                self.sent_bytes += len(batch.batch)
                 finished = rounds.full_before(batch)
                 if finished:
                     await self._launch(finished)
@@ -212,10 +217,12 @@ class Sender:
         try:
             await self._send_topic(one.at.topic, {one.at.partition: one.batch})
         except RefusedError as fault:
-            if fault.code not in _NOT_INGESTED or one.fallback is None:
+            is_unknown = fault.code == _UNKNOWN and one.may_be_unknown
+            if one.fallback is None or not (fault.code == _NOT_INGESTED or is_unknown):
                 raise
             _log.info("%s is sent: %s", one.at, fault)
             for batch in one.fallback():
+                self.sent_bytes += len(batch.batch)
                 await self._send_topic(one.at.topic, {one.at.partition: batch.batch})
 
     async def _send_topic(self, topic: str, batches: dict[int, bytearray | memoryview]) -> None:

@@ -12,6 +12,7 @@ import socket
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
@@ -19,7 +20,7 @@ from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.wire.kafka.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from qanat.wire.kafka.registry import ApiKey
-from qanat.wire.staged import FOLDER
+from qanat.wire.staged import FEATURE, FOLDER
 
 _ASKED_S = 5.0
 """Time limit of the checks; after it, rows are staged elsewhere and sent."""
@@ -27,15 +28,23 @@ _LEFT_BEHIND_S = 7 * 24 * 3600.0
 """Age at which files of dead drivers are deleted."""
 
 
+class LocalStaging(NamedTuple):
+    """The staging folder of a local broker."""
+
+    path: str
+    takes_small: bool
+    """Whether the broker appends small files; an older one makes every file a segment."""
+
+
 class LocalBrokers:
     """Staging folders of local brokers, by the partitions that they lead."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._locations: dict[int, str | None] = {}
+        self._locations: dict[int, LocalStaging | None] = {}
         """By the broker's number; None for brokers elsewhere."""
 
-    async def location(self, at: TopicPartition) -> str | None:
+    async def location(self, at: TopicPartition) -> LocalStaging | None:
         """The staging folder of the broker that leads a partition; None where it is not local."""
         deadline = Deadline.after(_ASKED_S)
         try:
@@ -48,7 +57,7 @@ class LocalBrokers:
         return self._locations[leader]
 
 
-async def _staging_of(cluster: Cluster, node_id: int, deadline: Deadline) -> str | None:
+async def _staging_of(cluster: Cluster, node_id: int, deadline: Deadline) -> LocalStaging | None:
     known = await cluster.metadata([], deadline)
     if not any(broker.node_id == node_id and _is_here(broker.host) for broker in known.brokers):
         return None
@@ -56,7 +65,8 @@ async def _staging_of(cluster: Cluster, node_id: int, deadline: Deadline) -> str
     response: DescribeLogDirsResponse = await link.call(ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest([]), deadline)
     for result in response.results:
         if not result.error_code and _is_of(result.log_dir, known.cluster_id or "", node_id):
-            return _prepared(Path(result.log_dir) / FOLDER)
+            path = _prepared(Path(result.log_dir) / FOLDER)
+            return None if path is None else LocalStaging(path, link.features.get(FEATURE, 0) > 0)
     return None
 
 

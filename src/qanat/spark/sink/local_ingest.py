@@ -1,7 +1,7 @@
 """Local ingest: a task writes batches for brokers on this machine into files, which the brokers ingest.
 
-One file for each partition becomes a segment of its log (`log.segments.segment_ingest`). A task with little to write
-sends it.
+One file for each partition becomes a segment of its log (`log.segment_ingest`); a broker appends a small one. A task
+with little to write sends it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,12 @@ from uuid import uuid4
 
 from qanat.model.errors import CorruptBatchError, StorageError
 from qanat.model.ids import TopicPartition
-from qanat.spark.sink.local_brokers import LocalBrokers
+from qanat.spark.sink.local_brokers import LocalBrokers, LocalStaging
 from qanat.spark.sink.outgoing_columns import EncodedBatch
-from qanat.wire.staged import BATCHES_MAX, hide, show, staged_batch
+from qanat.wire.staged import BATCHES_MAX, FILE_BYTES_MAX, INGEST_BYTES_MIN, hide, show, staged_batch
 
 SENT_BYTES_MAX = 1024 * 1024
-"""The first bytes of a task are sent: most micro-batches are small."""
-INGEST_BYTES_MIN = 32 * 1024 * 1024
-"""A smaller file is sent: it would become a segment, and a log should not have too many."""
-FILE_BYTES_MAX = 128 * 1024 * 1024
-"""A broker checks a file at once, and it must fit into a segment of the default size."""
+"""The first bytes of a task that sends rows itself are sent: most micro-batches are small."""
 PARTITIONS_MAX = 16
 """Partitions of one task that get files."""
 
@@ -49,6 +45,8 @@ class LocalIngestFile:
     name: str
     """Its path inside `location`, which the broker gets."""
     entries: tuple[Entry, ...]
+    takes_small: bool = True
+    """Whether the broker appends small files; an older one would make them segments, so they are sent."""
 
     @property
     def rows(self) -> int:
@@ -60,11 +58,11 @@ class LocalIngestFile:
 
     def batches(self) -> Iterator[EncodedBatch]:
         """The batches to send for the file: one with its name, or its content."""
-        if sum(entry.size for entry in self.entries) < INGEST_BYTES_MIN:
+        if not self.takes_small and sum(entry.size for entry in self.entries) < INGEST_BYTES_MIN:
             yield from self.content()
             return
         at = TopicPartition(self.entries[0].topic, self.entries[0].partition)
-        yield EncodedBatch(at, staged_batch(self.name, self.rows), self.rows, self.content)
+        yield EncodedBatch(at, staged_batch(self.name, self.rows), self.rows, self.content, not self.takes_small)
 
     def content(self) -> Iterator[EncodedBatch]:
         """The batches of the file, writable; the broker checks their checksums."""
@@ -90,12 +88,13 @@ class LocalIngestFile:
 class LocalIngestFiles:
     """The files of one task. Call `find` for a partition before `take`; `close` or `drop` them at the end."""
 
-    def __init__(self, local_brokers: LocalBrokers | None, folder: str) -> None:
+    def __init__(self, local_brokers: LocalBrokers | None, folder: str, sent_bytes_max: int = SENT_BYTES_MAX) -> None:
         """Without `local_brokers`, every batch is sent."""
         self._local_brokers = local_brokers
         self._folder = folder
+        self._sent_bytes_max = sent_bytes_max
         self._seen_bytes = 0
-        self._locations: dict[TopicPartition, str | None] = {}
+        self._locations: dict[TopicPartition, LocalStaging | None] = {}
         self._files: dict[TopicPartition, list[_Growing]] = {}
 
     def knows(self, at: TopicPartition) -> bool:
@@ -110,7 +109,7 @@ class LocalIngestFiles:
         """Write a batch into a file; False if it must be sent. After its first, all of a partition's batches follow."""
         self._seen_bytes += len(one.batch)
         location = self._locations[one.at]
-        if location is None or self._seen_bytes <= SENT_BYTES_MAX:
+        if location is None or self._seen_bytes <= self._sent_bytes_max:
             return False
         files = self._files.setdefault(one.at, [])
         if not files or not files[-1].has_room(len(one.batch)):
@@ -150,13 +149,14 @@ def slices(data: bytearray | mmap.mmap) -> Callable[[int], memoryview]:
 class _Growing:
     """A file that is being written."""
 
-    def __init__(self, location: str, name: str) -> None:
-        self._location = location
+    def __init__(self, location: LocalStaging, name: str) -> None:
+        self._location = location.path
+        self._takes_small = location.takes_small
         self._name = name
         self._entries: list[Entry] = []
         self._size = 0
-        with _storage_errors(location):
-            path = Path(location) / name
+        with _storage_errors(location.path):
+            path = Path(location.path) / name
             path.parent.mkdir(mode=0o700, exist_ok=True)
             self._file = FileIO(path, "xb")
 
@@ -175,7 +175,7 @@ class _Growing:
     def close(self) -> LocalIngestFile:
         with _storage_errors(self._location):
             self._file.close()
-        return LocalIngestFile(self._location, self._name, tuple(self._entries))
+        return LocalIngestFile(self._location, self._name, tuple(self._entries), self._takes_small)
 
 
 @contextlib.contextmanager

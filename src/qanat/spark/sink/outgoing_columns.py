@@ -44,7 +44,9 @@ class EncodedBatch:
     batch: bytearray | memoryview
     rows: int
     fallback: Callable[[], Iterable[EncodedBatch]] | None = None
-    """For a file name: the batches themselves, for a broker that cannot ingest the file."""
+    """For a file name: the batches themselves, for a broker that does not have the file or cannot ingest it."""
+    may_be_unknown: bool = False
+    """Whether the broker may be too old to know file names."""
 
 
 def check_columns(names_and_types: Mapping[str, str], topic: str | None) -> None:

@@ -1,8 +1,8 @@
 """Staging: encoded rows of an unfinished micro-batch, small ones in the task's message, others in files.
 
-Most rows for a broker on this machine are in files beside it, which it ingests unchanged (`local_ingest`). All other
-rows of a task share a file, which is sent: a local one is mapped, so that its bytes go from the page cache to the
-socket, and only the pages with headers are copied.
+Most rows are in files of brokers, on this machine (`local_ingest`) or on others (`remote_ingest`). All other rows of a
+task share a file, which the driver sends: a local one is mapped, so that bytes go from the page cache to the socket,
+and only the pages with headers are copied.
 
 Rule: only files that finished tasks report are read, so that tasks may fail, be retried or run twice at a time.
 """
@@ -22,8 +22,9 @@ from pyarrow import ArrowInvalid, fs  # type: ignore[import-untyped]
 
 from qanat.model.errors import CorruptBatchError, QanatError
 from qanat.model.ids import TopicPartition
-from qanat.spark.sink.local_ingest import Entry, LocalIngestFile, LocalIngestFiles, entry_of, slices
+from qanat.spark.sink.local_ingest import Entry, LocalIngestFile, entry_of, slices
 from qanat.spark.sink.outgoing_columns import EncodedBatch
+from qanat.spark.sink.remote_ingest import RemoteFile
 from qanat.wire.batch_header import check_extent
 
 _log = logging.getLogger(__name__)
@@ -37,16 +38,18 @@ class StagingError(QanatError):
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The staged rows of a task: entries in order with their bytes, inline or in a file, then files beside brokers."""
+    """The staged rows of a task: entries in order with their bytes, inline or in a file, then files at brokers."""
 
     entries: tuple[Entry, ...]
     inline: bytes | None
     path: str | None
     local_files: tuple[LocalIngestFile, ...] = ()
+    remote_files: tuple[RemoteFile, ...] = ()
 
     @property
     def rows(self) -> int:
-        return sum(entry.rows for entry in self.entries) + sum(one.rows for one in self.local_files)
+        in_files = [*(one.rows for one in self.local_files), *(one.rows for one in self.remote_files)]
+        return sum(entry.rows for entry in self.entries) + sum(in_files)
 
 
 class Staging:
@@ -55,42 +58,25 @@ class Staging:
     def __init__(self, location: str) -> None:
         self._location = location
 
-    def stage(
-        self, folder: str, batches: Iterable[EncodedBatch], local_files: LocalIngestFiles | None = None
-    ) -> Staged:
+    def stage(self, folder: str, batches: Iterable[EncodedBatch]) -> Staged:
         """Store batches until they are committed or dropped."""
-        entries: list[Entry] = []
-        held: list[bytearray | memoryview] = []
-        held_bytes = 0
-        with contextlib.ExitStack() as stack:
-            path, sink = None, None
+        with StageWriter(self, folder) as writer:
             for one in batches:
-                if local_files is not None and local_files.take(one):
-                    continue
-                entries.append(entry_of(one))
-                held.append(one.batch)
-                held_bytes += len(one.batch)
-                if sink is None and held_bytes > INLINE_BYTES:
-                    with self._staging_errors("written to"):
-                        system, root = self._open()
-                        system.create_dir(f"{root}/{folder}", recursive=True)
-                        path = f"{root}/{folder}/{uuid4().hex}.batches"
-                        sink = stack.enter_context(system.open_output_stream(path))
-                if sink is not None:
-                    with self._staging_errors("written to"):
-                        for batch in held:
-                            sink.write(batch)
-                    held.clear()
-            if sink is not None:
-                with self._staging_errors("written to"):
-                    sink.close()
-        inline = b"".join(held) if sink is None else None
-        return Staged(tuple(entries), inline, path, local_files.close() if local_files is not None else ())
+                writer.add(one)
+            return writer.close()
+
+    def create(self, folder: str) -> tuple[str, fs.NativeFile]:
+        """A new file in a folder, and its path."""
+        with self.staging_errors("written to"):
+            system, root = self._open()
+            system.create_dir(f"{root}/{folder}", recursive=True)
+            path = f"{root}/{folder}/{uuid4().hex}.batches"
+            return path, system.open_output_stream(path)
 
     def read(self, staged: Staged) -> Iterator[EncodedBatch]:
         """The batches of a task, writable; the broker checks their checksums."""
         with contextlib.ExitStack() as stack:
-            with self._staging_errors("read from"):
+            with self.staging_errors("read from"):
                 take = self._taking(staged, stack)
             for entry in staged.entries:
                 batch = take(entry.size)
@@ -106,8 +92,10 @@ class Staging:
         if staged.path is not None and isinstance(self._open()[0], fs.LocalFileSystem):
             with contextlib.suppress(OSError):  # A file that cannot be deleted does no harm; `drop` logs it.
                 Path(staged.path).unlink()
-        for local_files in staged.local_files:
-            yield from local_files.batches()
+        for local_file in staged.local_files:
+            yield from local_file.batches()
+        for remote_file in staged.remote_files:
+            yield from remote_file.batches()
 
     def _taking(self, staged: Staged, stack: contextlib.ExitStack) -> Callable[[int], bytearray | memoryview]:
         """A function that returns the next staged bytes, so many at a time."""
@@ -130,14 +118,14 @@ class Staging:
         for local_files in {file.path.parent: file for staged in dropped for file in staged.local_files}.values():
             local_files.drop_folder()
         try:
-            with self._staging_errors("cleared"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            with self.staging_errors("cleared"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 system, root = self._open()
                 system.delete_dir(f"{root}/{folder}")
         except StagingError as fault:
             _log.warning("%s", fault)
 
     @contextlib.contextmanager
-    def _staging_errors(self, doing: str) -> Iterator[None]:
+    def staging_errors(self, doing: str) -> Iterator[None]:
         try:
             yield
         except (OSError, ArrowInvalid, NotImplementedError) as fault:
@@ -157,3 +145,42 @@ class Staging:
             location = "s3://" + location.removeprefix(name) if location.startswith(name) else location
         system, root = fs.FileSystem.from_uri(location)
         return system, root.rstrip("/")
+
+
+class StageWriter:
+    """Collects the batches of one task that the driver sends: in memory, then in a file. Use it in a `with`."""
+
+    def __init__(self, staging: Staging, folder: str) -> None:
+        self._staging = staging
+        self._folder = folder
+        self._entries: list[Entry] = []
+        self._held: list[bytearray | memoryview] = []
+        self._held_bytes = 0
+        self._path: str | None = None
+        self._sink: fs.NativeFile | None = None
+
+    def __enter__(self) -> StageWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._sink is not None:
+            self._sink.close()
+
+    def add(self, one: EncodedBatch) -> None:
+        self._entries.append(entry_of(one))
+        self._held.append(one.batch)
+        self._held_bytes += len(one.batch)
+        if self._sink is None and self._held_bytes > INLINE_BYTES:
+            self._path, self._sink = self._staging.create(self._folder)
+        if self._sink is not None:
+            with self._staging.staging_errors("written to"):
+                for batch in self._held:
+                    self._sink.write(batch)
+            self._held.clear()
+
+    def close(self) -> Staged:
+        if self._sink is not None:
+            with self._staging.staging_errors("written to"):
+                self._sink.close()
+        inline = b"".join(self._held) if self._sink is None else None
+        return Staged(tuple(self._entries), inline, self._path)

@@ -1,7 +1,7 @@
 """Writers: batch and streaming writes as Spark calls them, `write` on executors, `commit` and `abort` on the driver.
 
-At least once: tasks send their rows themselves. Exactly once: tasks encode and stage them, and the driver sends all
-rows of a micro-batch in one transaction that carries the batch's number; see docs/internals/exactly-once-sink.md.
+At least once: tasks send their rows themselves. Exactly once: tasks encode and stage them, the driver names or sends
+all rows of a micro-batch in one transaction that carries the batch's number; see docs/internals/exactly-once-sink.md.
 
 Each step runs in a Python process that Spark starts for it, and imports only what it needs: importing everything took
 0.2 s in each, as measured.
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch  # type: ignore[import-untyped]
 
     from qanat.spark.sink.batch_sender import Sender
-    from qanat.spark.sink.local_ingest import LocalIngestFiles
-    from qanat.spark.sink.outgoing_columns import EncodedBatch
-    from qanat.spark.sink.row_batches import Encoder
     from qanat.spark.sink.staging import Staged
 
 _BATCH_ID = "streaming.sql.batchId"
@@ -76,27 +73,11 @@ class _Writing:
         from qanat.spark.sink.local_brokers import LocalBrokers
         from qanat.spark.sink.local_ingest import LocalIngestFiles
         from qanat.spark.sink.row_batches import Encoder
-        from qanat.spark.sink.staging import Staging
 
         retain_memory()
         with Sender(self._options.access) as sender:
             if self._options.delivery == "exactly-once":
-                context = TaskContext.get()
-                assert context is not None
-                query = self._write_id or context.getLocalProperty(_QUERY_ID) or uuid4().hex
-                folder = self._folder(int(context.getLocalProperty(_BATCH_ID) or 0))
-                # The driver must be able to send files that a broker does not ingest.
-                is_local = self._options.local_ingest and host_identity() == self._driver
-                local_brokers = LocalBrokers(sender.cluster) if is_local else None
-                local_files = LocalIngestFiles(local_brokers, folder if self._write_id else f"{query}-{folder}")
-                encoded = self._encoded(rows, sender, Encoder(self._target), local_files)
-                try:
-                    return Waiting(
-                        context.partitionId(), query, Staging(self._staging).stage(folder, encoded, local_files)
-                    )
-                except BaseException:
-                    local_files.drop()
-                    raise
+                return sender.run(self._stage(rows, sender))
             sender.acks = self._options.acks
             if self._options.acks == ALL:
                 sender.init_idempotent()
@@ -109,17 +90,36 @@ class _Writing:
             finally:
                 local_files.drop()
 
-    @staticmethod
-    def _encoded(
-        rows: Iterator[RecordBatch], sender: Sender, encoder: Encoder, local_files: LocalIngestFiles
-    ) -> Iterator[EncodedBatch]:
-        for some in rows:
-            if encoder.unknown_topics(some):
-                sender.run(sender.prepare(encoder, some))
-            for batch in encoder.encode(some):
-                if not local_files.knows(batch.at):
-                    sender.run(local_files.find(batch.at))
-                yield batch
+    async def _stage(self, rows: Iterator[RecordBatch], sender: Sender) -> Waiting:
+        """Encode and stage: one run of the event loop, which pauses while the next rows are encoded."""
+        from qanat.spark.sink.local_brokers import LocalBrokers
+        from qanat.spark.sink.local_ingest import LocalIngestFiles
+        from qanat.spark.sink.remote_ingest import RemoteIngest
+        from qanat.spark.sink.row_batches import Encoder
+        from qanat.spark.sink.row_staging import RowStaging
+        from qanat.spark.sink.staging import StageWriter, Staging
+
+        context = TaskContext.get()
+        assert context is not None
+        query = self._write_id or context.getLocalProperty(_QUERY_ID) or uuid4().hex
+        folder = self._folder(int(context.getLocalProperty(_BATCH_ID) or 0))
+        at_brokers = folder if self._write_id else f"{query}-{folder}"
+        # The driver must be able to send files that a broker on this machine does not ingest.
+        is_local = self._options.local_ingest and host_identity() == self._driver
+        local_files = LocalIngestFiles(LocalBrokers(sender.cluster), at_brokers, 0) if is_local else None
+        remote_ingest = RemoteIngest(sender.cluster, at_brokers) if self._options.remote_ingest else None
+        encoder = Encoder(self._target)
+        with StageWriter(Staging(self._staging), folder) as writer:
+            staging = RowStaging(writer, local_files, remote_ingest)
+            try:
+                for some in rows:
+                    await sender.prepare(encoder, some)
+                    for batch in encoder.encode(some):
+                        await staging.add(batch)
+                return Waiting(context.partitionId(), query, await staging.close())
+            except BaseException:
+                await staging.drop()
+                raise
 
     def finish(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
         """Commit a micro-batch, unless tasks have sent their rows themselves."""
@@ -135,8 +135,20 @@ class _Writing:
         if waiting:
             known_by = f"qanat-spark-{self._txn_name() or waiting[0].query}"
             number = batch_id if self._options.txn_version is None else self._options.txn_version
-            commit_once(self._options.access, self._options.transactional_id or known_by, known_by, number, batches)
+            name = self._options.transactional_id or known_by
+            if not commit_once(self._options.access, name, known_by, number, batches):
+                self._drop_uploads(waiting)
         staging.drop(self._folder(batch_id), [one.staged for one in waiting])
+
+    def _drop_uploads(self, waiting: list[Waiting]) -> None:
+        """Delete rows that brokers store for a transaction that will not be."""
+        files = [file for one in waiting for file in one.staged.remote_files]
+        if files:
+            from qanat.spark.sink.batch_sender import Sender
+            from qanat.spark.sink.remote_ingest import drop_files
+
+            with Sender(self._options.access) as sender:
+                sender.run(drop_files(sender.cluster, files))
 
     def _txn_name(self) -> str | None:
         """The name under which a batch write is known again: a writer's numbers count for each topic of its own."""
@@ -147,8 +159,9 @@ class _Writing:
         if self._options.delivery == "exactly-once":
             from qanat.spark.sink.staging import Staging
 
-            waiting = [one.staged for one in messages if isinstance(one, Waiting)]
-            Staging(self._staging).drop(self._folder(batch_id), waiting)
+            waiting = [one for one in messages if isinstance(one, Waiting)]
+            Staging(self._staging).drop(self._folder(batch_id), [one.staged for one in waiting])
+            self._drop_uploads(waiting)
 
     def _folder(self, batch_id: int) -> str:
         return self._write_id or f"batch-{batch_id}"
