@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ import pytest
 from tests.spark.conftest import QUIET
 from tests.spark.test_writing import BOTH, save
 
+from qanat.log.runtime.staged_files import StagedFiles
 from qanat.model.errors import CorruptBatchError, QanatError
 from qanat.model.ids import TopicPartition
 from qanat.spark.host_identity import host_identity
@@ -21,11 +23,12 @@ from qanat.spark.options.options import Access
 from qanat.spark.sink import local_brokers, local_ingest
 from qanat.spark.sink.batch_sender import Sender
 from qanat.spark.sink.exactly_once import commit_once
-from qanat.spark.sink.local_brokers import LocalBrokers
+from qanat.spark.sink.local_brokers import LocalBrokers, LocalStaging
 from qanat.spark.sink.local_ingest import LocalIngestFile, LocalIngestFiles
 from qanat.spark.sink.outgoing_columns import EncodedBatch, Target
 from qanat.spark.sink.row_batches import Encoder
-from qanat.spark.sink.staging import Staged, Staging
+from qanat.spark.sink.row_staging import RowStaging
+from qanat.spark.sink.staging import Staged, StageWriter, Staging
 from qanat.spark.sink.writers import stream_writer
 from qanat.testing import EmbeddedBroker
 from qanat.wire.compression import Codec
@@ -45,9 +48,8 @@ def disk_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are used, and ingested, from the first batches on."""
-    monkeypatch.setattr(local_ingest, "SENT_BYTES_MAX", 0)
-    monkeypatch.setattr(local_ingest, "INGEST_BYTES_MIN", 0)
+    """Files are ingested as segments, however small they are."""
+    monkeypatch.setattr(StagedFiles, "ingest_bytes_min", 0)
 
 
 def place_of(broker: EmbeddedBroker, tmp_path: Path) -> Path:
@@ -65,15 +67,16 @@ def encoded(count: int = 30_000, partitions: int = 3) -> Iterator[EncodedBatch]:
 def staged_near(broker: EmbeddedBroker, tmp_path: Path, folder: str = "q-batch-0") -> Staged:
     """Rows staged as a task does it."""
     with Sender(Access(broker.bootstrap_servers)) as sender:
-        files = LocalIngestFiles(LocalBrokers(sender.cluster), folder)
+        files = LocalIngestFiles(LocalBrokers(sender.cluster), folder, 0)
 
-        def found() -> Iterator[EncodedBatch]:
-            for one in encoded():
-                if not files.knows(one.at):
-                    sender.run(files.find(one.at))
-                yield one
+        async def staged() -> Staged:
+            with StageWriter(Staging(str(tmp_path / "elsewhere")), "batch-0") as writer:
+                staging = RowStaging(writer, files, None)
+                for one in encoded():
+                    await staging.add(one)
+                return await staging.close()
 
-        return Staging(str(tmp_path / "elsewhere")).stage("batch-0", found(), files)
+        return sender.run(staged())
 
 
 def values(broker: EmbeddedBroker, topic: str = "wide") -> list[bytes]:
@@ -107,7 +110,7 @@ def test_rows_are_staged_at_the_broker_and_ingested(disk_broker: EmbeddedBroker,
 @pytest.mark.parametrize(
     "configs", [{"compression.type": "lz4"}, {"segment.bytes": 20_000, "max.message.bytes": 15_000}]
 )
-def test_files_that_the_broker_cannot_ingest_are_sent(
+def test_files_that_the_broker_cannot_ingest_are_appended(
     disk_broker: EmbeddedBroker, tmp_path: Path, configs: dict[str, object]
 ) -> None:
     disk_broker.create_topic("picky", partitions=1, configs=configs)
@@ -116,7 +119,7 @@ def test_files_that_the_broker_cannot_ingest_are_sent(
     rows = pa.RecordBatch.from_pydict({"value": EXPECTED, "topic": ["picky", "plain"] * 15_000})
     with Sender(Access(disk_broker.bootstrap_servers)) as sender:
         sender.init_idempotent()
-        files = LocalIngestFiles(LocalBrokers(sender.cluster), "task")
+        files = LocalIngestFiles(LocalBrokers(sender.cluster), "task", 0)
         assert sender.send_rows([rows], encoder, files) == 30_000
 
     assert values(disk_broker, "picky") == EXPECTED[::2]
@@ -140,14 +143,9 @@ def test_a_file_that_was_changed_is_refused_and_nothing_is_seen(disk_broker: Emb
     assert _committed(disk_broker.bootstrap_servers, "wide") == 0
 
 
-def test_small_files_are_sent_and_what_came_first_stays_first(
-    disk_broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local_ingest, "SENT_BYTES_MAX", 150_000)
+def test_small_files_are_appended_by_the_broker(disk_broker: EmbeddedBroker, tmp_path: Path) -> None:
     staged = staged_near(disk_broker, tmp_path)
-    assert staged.entries
-    assert staged.inline
-    assert staged.local_files
+    assert len(staged.local_files) == 3
 
     commit_once(
         Access(disk_broker.bootstrap_servers), "id", "group", 0, Staging(str(tmp_path / "elsewhere")).take(staged)
@@ -159,6 +157,20 @@ def test_small_files_are_sent_and_what_came_first_stays_first(
         assert of_partition == sorted(of_partition)
     assert sorted(one.value or b"" for one in found) == EXPECTED
     assert not any(file.path.exists() for file in staged.local_files)
+
+
+def test_an_older_broker_gets_the_batches_of_small_files(disk_broker: EmbeddedBroker, tmp_path: Path) -> None:
+    staged = staged_near(disk_broker, tmp_path)
+    files = tuple(replace(file, takes_small=False) for file in staged.local_files)
+    assert [len(list(file.batches())) > 1 for file in files] == [True] * 3
+
+    staged = staged_near(disk_broker, tmp_path, "q-batch-1")
+    older = replace(staged, local_files=tuple(replace(file, takes_small=False) for file in staged.local_files))
+    commit_once(
+        Access(disk_broker.bootstrap_servers), "id", "group", 0, Staging(str(tmp_path / "elsewhere")).take(older)
+    )
+
+    assert sorted(values(disk_broker)) == EXPECTED
 
 
 @pytest.mark.usefixtures("few")
@@ -175,7 +187,7 @@ def test_a_file_that_is_gone_is_one_sentence(disk_broker: EmbeddedBroker, tmp_pa
 def test_a_place_that_cannot_be_written_to_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(QanatError, match=r"rows cannot be staged beside the broker, in .*file"):
-        local_ingest._Growing(str(tmp_path / "file"), "a/b")
+        local_ingest._Growing(LocalStaging(str(tmp_path / "file"), True), "a/b")
 
 
 def test_files_end_where_they_are_full(
@@ -193,7 +205,9 @@ def test_files_end_where_they_are_full(
 
 def location(broker: EmbeddedBroker) -> str | None:
     with Sender(Access(broker.bootstrap_servers)) as sender:
-        return sender.run(LocalBrokers(sender.cluster).location(TopicPartition("wide", 0)))
+        found = sender.run(LocalBrokers(sender.cluster).location(TopicPartition("wide", 0)))
+        assert found is None or found.takes_small
+        return None if found is None else found.path
 
 
 def test_a_broker_is_local_only_if_every_check_passes(
@@ -274,11 +288,13 @@ def test_an_older_broker_gets_the_batches_instead_of_a_file_name(
     disk_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, few: None
 ) -> None:
     monkeypatch.setattr("qanat.api.records.produce.is_staged", lambda batch: False)
+    monkeypatch.setattr(local_ingest, "INGEST_BYTES_MIN", 0)
+    monkeypatch.setattr(local_brokers, "FEATURE", "unknown")
     with Sender(Access(disk_broker.bootstrap_servers)) as sender:
         sender.init_idempotent()
         encoder = Encoder(Target("wide", Codec.NONE, 100_000, has_headers=False), {"wide": 3})
         rows = pa.RecordBatch.from_arrays([pa.array(EXPECTED, pa.binary())], ["value"])
-        assert sender.send_rows([rows], encoder, LocalIngestFiles(LocalBrokers(sender.cluster), "task")) == 30_000
+        assert sender.send_rows([rows], encoder, LocalIngestFiles(LocalBrokers(sender.cluster), "task", 0)) == 30_000
 
     assert sorted(values(disk_broker)) == EXPECTED
 
@@ -298,8 +314,8 @@ def test_tasks_away_from_their_driver_stage_where_it_can_read(
 
 def test_a_failed_task_deletes_its_own_files_only(tmp_path: Path) -> None:
     class Here:
-        async def location(self, at: TopicPartition) -> str:
-            return str(tmp_path)
+        async def location(self, at: TopicPartition) -> LocalStaging:
+            return LocalStaging(str(tmp_path), True)
 
     kept, dropped = LocalIngestFiles(Here(), "folder"), LocalIngestFiles(Here(), "folder")  # type: ignore[arg-type]
     for files in (kept, dropped):

@@ -17,8 +17,15 @@ from qanat.connection.producing import produce
 from qanat.connection.security import UNPROTECTED, Security, security_of
 from qanat.model.error_codes import ErrorCode
 from qanat.testing import EmbeddedBroker
+from qanat.wire.kafka.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.staged import FILE_BYTES_MAX, hide, staged_batch
-from qanat.wire.staged_upload import upload_batch
+from qanat.wire.staged_upload import DROPPED, upload_batch
 
 FOLDER = "some-query-batch-0"
 NAMES = [f"{FOLDER}/{number:032x}" for number in range(10)]
@@ -257,3 +264,26 @@ def test_chunks_that_cannot_be_stored_are_refused_in_words(
     fault = refusal(broker, "uploads", sent)
     assert (fault.code, reason in str(fault)) == (code, True), str(fault)
     assert not (place / NAMES[7]).exists()
+
+
+def test_who_may_not_write_to_a_topic_may_not_upload_for_it(tmp_path: Path) -> None:
+    settings = {"authorizer.class.name": "StandardAuthorizer"}
+    with EmbeddedBroker(data_dir=tmp_path, settings=settings) as broker:
+        broker.create_topic("secret", partitions=1)
+        for sent in (upload_batch(NAMES[0], 0, [b"x"]), upload_batch(NAMES[0], DROPPED), staged_batch(NAMES[0], 1)):
+            request = ProduceRequest(
+                acks=-1,
+                timeout_ms=1000,
+                topic_data=[TopicProduceData("secret", b"", [PartitionProduceData(0, memoryview(sent))])],
+            )
+
+            async def work(cluster: Cluster, request: ProduceRequest = request) -> ProduceResponse:
+                link = await cluster.any_link(cluster.deadline())
+                found: ProduceResponse = await link.call(ApiKey.PRODUCE, request, cluster.deadline(), at_most=11)
+                return found
+
+            answer = run(broker, work)
+            assert isinstance(answer, ProduceResponse)
+            (part,) = answer.responses[0].partition_responses
+            assert part.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert not list(tmp_path.rglob("staging"))
