@@ -175,8 +175,14 @@ def leave_staged_batches_in_sight(patch: MonkeyPatch) -> None:
     patch.setattr("qanat.log.segment_ingest.show", _nothing)
 
 
+def forget_who_sent_a_small_file(patch: MonkeyPatch) -> None:
+    """Batches of a small staged file are appended outside of their transaction: every consumer sees them."""
+    patch.setattr("qanat.log.staged_parts.set_producer", _nothing)
+
+
 BUGS: list[Callable[[MonkeyPatch], None]] = [
     leave_staged_batches_in_sight,
+    forget_who_sent_a_small_file,
     acknowledge_before_fsync,
     acknowledge_what_came_during_the_flush,
     forget_the_directory,

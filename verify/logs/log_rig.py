@@ -20,8 +20,9 @@ from qanat.log.files import Files
 from qanat.log.flush_state import begin_flush
 from qanat.log.recovery.log_recovery import Checkpoint, open_log
 from qanat.log.retention import begin_retention
-from qanat.log.segment_ingest import IngestJob, check_staged, find_ingested
+from qanat.log.segment_ingest import IngestJob, check_staged, find_ingested, sequences_there
 from qanat.log.settings import DirectorySettings, LogSettings
+from qanat.log.staged_parts import open_staged, read_part, remove_staged, staged_parts
 from qanat.log.truncation import TruncateJob, TruncationPlanJob, begin_restart, begin_truncation
 from qanat.model.errors import NotIngestedError, QanatError
 from qanat.model.ids import LeaderEpoch, TopicPartition
@@ -140,6 +141,7 @@ class LogRig:
             is_wanted = self.settings.keeps_batches and size <= self.settings.segment_bytes
             require(not is_wanted, f"a staged file of {size} bytes was not ingested: {fault}")
             self.history.take_back(len(contents))
+            self._append_file(path, header, client, is_transactional=is_transactional)
             return
         base_offset = self.log.end_offset
         run_now(job)
@@ -151,6 +153,34 @@ class LogRig:
             is_known = again is not None and (again.is_duplicate, again.base_offset) == (True, base_offset)
             require(is_known, f"an ingested file at {base_offset} is looked up as {again}")
             client.next_sequence += records
+            client.is_in_transaction = is_transactional
+            client.last_batch = None
+
+    def append_file(self, producer_id: int | None, contents: Sequence[Content], *, is_transactional: bool) -> None:
+        """Stage a file of batches and have the log append it, as small ones are."""
+        client = self.clients[producer_id] if producer_id is not None else None
+        is_transactional = client is not None and (is_transactional or client.is_in_transaction)
+        path, _, _ = self._stage(contents)
+        header = self._enter_all(contents, client, is_transactional=is_transactional)
+        self.history.take_back(len(contents))
+        self._append_file(path, header, client, is_transactional=is_transactional)
+
+    def _append_file(self, path: str, header: BatchHeader, client: Client | None, *, is_transactional: bool) -> None:
+        file = open_staged(self.files, path)
+        sequence = header.base_sequence
+        for part in staged_parts(file, header.record_count, self.settings.max_message_bytes):
+            self._append(bytes(read_part(file, part, header, sequence)), client)
+            sequence += part.records
+            there = sequences_there(self.log, header) if client is not None else 0
+            done = sequence - header.base_sequence
+            is_known = client is None or there == (done if done < header.record_count else 0)
+            require(is_known, f"{there} records of a file are said to be there where {done} are")
+        file.close()
+        remove_staged(self.files, STAGING.rpartition("/")[0], f"{STAGING.strip('/')}/{path.rpartition('/')[2]}")
+        if client is not None:
+            again = find_ingested(self.log, header, self.leader_epoch)
+            require(again is not None and again.is_duplicate, f"an appended file is looked up as {again}")
+            client.next_sequence += header.record_count
             client.is_in_transaction = is_transactional
             client.last_batch = None
 

@@ -51,6 +51,7 @@ class LogWorkload:
         self._weights += weights[len(self._weights) :]
         self._operations.append(self._ingest)
         self._weights.append(Random(f"adoptions {seed}").choice((0, 0, 6)))
+        self._small_files = Random(f"small files {seed}")
 
     def run(self) -> None:
         for _ in range(self.steps):
@@ -110,7 +111,11 @@ class LogWorkload:
     def _ingest(self) -> None:
         contents = [self._content() for _ in range(self.random.choice((1, 2, 7)))]
         client = self.random.choice((None, 1, 2, 3))
-        self.rig.ingest(client, contents, is_transactional=self.random.random() < 0.5)
+        is_transactional = self.random.random() < 0.5
+        if self._small_files.random() < 0.3:
+            self.rig.append_file(client, contents, is_transactional=is_transactional)
+        else:
+            self.rig.ingest(client, contents, is_transactional=is_transactional)
 
     def _end_transaction(self) -> None:
         bumps_epoch = self.random.random() < 0.3

@@ -18,6 +18,7 @@ Jobs on one log, each begun on the owner's thread, run in a worker, finished on 
 
 - `large_append`                      a batch too large to write on the owner's thread
 - `segment_ingest`                    a staged file of batches that becomes a segment
+- `staged_parts`                      staged files on the disk: chunks of uploads, batches to append
 - `flush_state`                       making appends durable; sealing segments
 - `truncation`, `in_place_truncation` truncating the end: by a copy, or in place where no reader has seen it
 - `retention`                         deleting the oldest segments

@@ -14,6 +14,7 @@ Read in the data's order:
 - `columns`       the records of many batches as such columns, and back (Spark)
 - `control`       transaction markers
 - `staged`        files of batches that are named instead of sent
+- `staged_upload` chunks of such files, for a broker on another machine
 - `key_hash`      the partition of a key, as Java's client computes it
 - `client_regex`  regular expressions that clients send
 - `frames`        Kafka's framing; `frame_buffers` provides the buffers

@@ -3,6 +3,7 @@
 - `log_runtime`      appends, reads and changes of single logs, for the broker
 - `append_fast_path` the fast path of a small batch (compiled)
 - `waiting_appends`  appends that wait: for a worker, for the disk, for earlier appends
+- `staged_files`     files of batches that are uploaded, then ingested or appended, dropped or expired
 - `append_queue`     one queue per log: appends are written in the order in which they came
 - `append_fairness`  a bound on the bytes written in one iteration of the event loop
 - `group_commit`     one fsync acknowledges many appends

@@ -355,6 +355,30 @@ FAMILIES: tuple[_Family, ...] = (
         lambda o: o.broker.runtime.counters.deleted_segments,
     ),
     _one(
+        "qanat_log_staged_bytes",
+        "gauge",
+        "Bytes of staged rows that wait for their transaction, in blocks of the disk.",
+        lambda o: o.broker.runtime.staged.bytes,
+    ),
+    _one(
+        "qanat_log_staged_files",
+        "gauge",
+        "Files of staged rows that wait for their transaction.",
+        lambda o: len(o.broker.runtime.staged),
+    ),
+    _one(
+        "qanat_log_staged_uploaded_bytes_total",
+        "counter",
+        "Bytes of staged rows that clients uploaded.",
+        lambda o: o.broker.runtime.staged.uploaded_bytes,
+    ),
+    _one(
+        "qanat_log_staged_expired_total",
+        "counter",
+        "Files of staged rows that no transaction took in time.",
+        lambda o: o.broker.runtime.staged.expired_files,
+    ),
+    _one(
         "qanat_log_scrubbed_bytes_total",
         "counter",
         "Bytes whose checksums were compared in the background.",
