@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
-from qanat.connection.faults import check
+from qanat.connection.faults import check, refused
 from qanat.connection.offsets import by_leader
+from qanat.model.error_codes import ErrorCode
 from qanat.wire.batch_header import Buffer
 from qanat.wire.kafka.messages.produce import (
     PartitionProduceData,
@@ -65,9 +66,11 @@ def _take(response: ProduceResponse, topic: str, left: dict[int, Buffer], offset
             left.pop(answer.index, None)
             offsets[answer.index] = answer.base_offset
     for answer in answers:
-        check(
-            f"topic {topic} partition {answer.index} did not take the records", answer.error_code, answer.error_message
-        )
+        what = f"topic {topic} partition {answer.index} did not take the records"
+        if answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            # Another broker has named it as the leader: a new topic, which it does not know yet.
+            raise refused(what, ErrorCode.LEADER_NOT_AVAILABLE, "the leader does not know the topic yet")
+        check(what, answer.error_code, answer.error_message)
 
 
 def _request(topic: str, batches: Mapping[int, Buffer], acks: int, deadline: Deadline) -> ProduceRequest:

@@ -23,9 +23,11 @@ from tests.log.directories import (
 
 from qanat.adapters.memory_catalogue import MemoryCatalogue
 from qanat.adapters.memory_files import MemoryFiles
+from qanat.log.files import Files
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.settings import DirectorySettings
+from qanat.log.staged_parts import staged_sizes
 from qanat.model.errors import (
     CorruptBatchError,
     DiskFullError,
@@ -395,6 +397,29 @@ def test_what_is_there_at_the_start_counts_and_is_taken() -> None:
             assert (len(runtime.staged), runtime.staged.bytes) == (1, 4096)
             assert (await runtime.ingest(log, named(2), 0))[0].last_offset == 1
             assert len(runtime.staged) == 0
+
+    asyncio.run(main())
+
+
+def test_what_happens_while_the_folder_is_read_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        barrier = WorkerBarrier()
+
+        def read_early(files: Files, root: str) -> dict[str, int]:
+            found = staged_sizes(files, root)
+            barrier(root)
+            return found
+
+        async with running_log(**SETTINGS) as (runtime, log):
+            await upload(runtime, log, b"rows")
+            monkeypatch.setattr("qanat.log.runtime.staged_files.staged_sizes", read_early)
+            expiring = asyncio.create_task(runtime.staged.expire())
+            await until(lambda: barrier.is_reached)
+            await upload(runtime, log, bytes(5000), 4)
+            await upload(runtime, log, b"rows", name=OTHER)
+            barrier.open()
+            await expiring
+            assert (len(runtime.staged), runtime.staged.bytes) == (2, 3 * 4096)
 
     asyncio.run(main())
 

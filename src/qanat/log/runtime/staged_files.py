@@ -149,27 +149,25 @@ class StagedFiles:
         return self._locks.setdefault(name, asyncio.Lock())
 
     async def expire(self) -> None:
-        """Delete files that did not grow for `log.staging.retention.ms`; a restart begins anew."""
+        """Delete files that did not grow for `log.staging.retention.ms`; a restart begins anew.
+
+        What was written to or taken while the folder was read is left for the next time.
+        """
+        before = dict(self._known)
         found = await self._workers.run(
             self._workers.maintenance_worker, staged_sizes, self._directory.files, self._root
         )
-        for name in self._known.keys() - found.keys():
-            if not self._lock(name).locked():
-                self._note(name, None)
-        for name, size in found.items():
-            known = self._known.get(name)
+        for name in before.keys() | found.keys():
+            known, lock = before.get(name), self._lock(name)
+            if self._known.get(name) is not known or name in self._ingesting or lock.locked():
+                continue
+            size = found.get(name)
             if known is None or known.size != size:
-                if not self._lock(name).locked():
-                    self._note(name, size)
+                self._note(name, size)
             elif self._clock_ms() - known.since_ms >= self._directory.settings.log_staging_retention_ms:
-                await self._expire(name)
-
-    async def _expire(self, name: str) -> None:
-        lock = self._lock(name)
-        if name not in self._ingesting and not lock.locked():
-            async with lock:
-                await self._remove(name)
-            self.expired_files += 1
+                async with lock:
+                    await self._remove(name)
+                self.expired_files += 1
 
     # Into the log
 
