@@ -116,7 +116,7 @@ def measured(folder: Path, topic: str, records: int, *, is_remote: bool) -> dict
         "staging s": staging_s,
         "commit s": said["seconds"],
         "driver's CPU s": said["cpu"],
-        "driver's bytes per byte": said["sent"] / size,
+        "driver's MB": said["sent"] / 1e6,
         "executors' CPU s": sum(one["cpu"] for one in staged),
     }
 

@@ -13,11 +13,12 @@ from confluent_kafka import Consumer, TopicPartition
 
 _TIMEOUT_S = 300.0
 _LOG = "_spark_metadata"
+_FILL = 200
 
 
 def value(partition: int, number: int) -> bytes:
-    """The value of the source at an offset."""
-    return b"%d:%d" % (partition, number)
+    """The value of the source at an offset, long enough for the tasks of the copy to upload rows to the broker."""
+    return b"%d:%d" % (partition, number) + b"." * _FILL
 
 
 def topic_problems(address: str, topic: str, partitions: int, records: int) -> list[str]:

@@ -20,6 +20,7 @@ from qanat.groups.classic.states import GroupState
 from qanat.groups.consumer.group import ConsumerGroup, ConsumerGroupState
 from qanat.groups.share.group import ShareGroup
 from qanat.log.partition_log import PartitionLog
+from qanat.log.runtime.staged_files import StagedFiles
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.listener import KafkaListener
 from qanat.servers.metrics.process import LoopLag, cpu_seconds, open_descriptors, resident_bytes
@@ -113,6 +114,10 @@ def _per_log(name: str, meaning: str, read: Callable[[PartitionLog], int]) -> _F
             yield Sample({"topic": topic}, value)
 
     return Family(name, "gauge", meaning, ("topic", "partition"), collect)
+
+
+def _staged(name: str, kind: Kind, meaning: str, read: Callable[[StagedFiles], int]) -> _Family:
+    return _one(name, kind, meaning, lambda observed: read(observed.broker.runtime.staged))
 
 
 def _groups(observed: Observed) -> Iterator[Sample]:
@@ -354,30 +359,10 @@ FAMILIES: tuple[_Family, ...] = (
         "Segments that retention removed.",
         lambda o: o.broker.runtime.counters.deleted_segments,
     ),
-    _one(
-        "qanat_log_staged_bytes",
-        "gauge",
-        "Bytes of staged rows that wait for their transaction, in blocks of the disk.",
-        lambda o: o.broker.runtime.staged.bytes,
-    ),
-    _one(
-        "qanat_log_staged_files",
-        "gauge",
-        "Files of staged rows that wait for their transaction.",
-        lambda o: len(o.broker.runtime.staged),
-    ),
-    _one(
-        "qanat_log_staged_uploaded_bytes_total",
-        "counter",
-        "Bytes of staged rows that clients uploaded.",
-        lambda o: o.broker.runtime.staged.uploaded_bytes,
-    ),
-    _one(
-        "qanat_log_staged_expired_total",
-        "counter",
-        "Files of staged rows that no transaction took in time.",
-        lambda o: o.broker.runtime.staged.expired_files,
-    ),
+    _staged("qanat_log_staged_bytes", "gauge", "Bytes of rows that wait for their transaction.", lambda s: s.bytes),
+    _staged("qanat_log_staged_files", "gauge", "Files of rows that wait for their transaction.", len),
+    _staged("qanat_log_staged_uploaded_bytes_total", "counter", "Bytes of such rows.", lambda s: s.uploaded_bytes),
+    _staged("qanat_log_staged_expired_total", "counter", "Files that none took in time.", lambda s: s.expired_files),
     _one(
         "qanat_log_scrubbed_bytes_total",
         "counter",
