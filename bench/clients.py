@@ -11,10 +11,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-_SOURCES = tuple(Path(__file__).with_name(name) for name in ("driver.c", "latency.c", "payloads.c", "crowd.c"))
+_PARTS = ("driver.c", "latency.c", "payloads.c", "crowd.c", "handles.c")
+_SOURCES = tuple(Path(__file__).with_name(name) for name in _PARTS)
 _LIMIT_SECONDS = 180.0
 """Longer than any workload takes: a driver that hangs is killed, and has failed."""
 
@@ -45,6 +46,12 @@ class Client:
 
     command: tuple[str, ...]
     what: str
+    security: Mapping[str, str] = field(default_factory=dict)
+    """librdkafka's settings for every task, such as protocol and password."""
+
+    def protected(self, security: Mapping[str, str]) -> Client:
+        """The same driver with these settings."""
+        return replace(self, security=security)
 
     def run(
         self,
@@ -54,7 +61,8 @@ class Client:
         on_end: Callable[[], None] = lambda: None,
     ) -> dict[str, float]:
         """The driver's result; `on_go` and `on_end` are called just before and just after the measured part."""
-        command = [*self.command, *task.arguments(address)]
+        security = [f"client.{name}={value}" for name, value in self.security.items()]
+        command = [*self.command, *task.arguments(address), *security]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as driver:

@@ -3,8 +3,9 @@
  *     driver MODE ADDRESS TOPIC SIZE COUNT RATE [NAME=VALUE ...]
  *
  * MODE is create, delete, produce, consume, sync, endtoend, catchup or clients. NAME=VALUE are settings of the topic
- * (create) or of librdkafka (the others); driver.NAME=VALUE are the driver's own: driver.partitions to produce to in
- * turn, driver.payload=metrics instead of one letter, and what crowd.c names. A workload connects and warms up, prints
+ * (create) or of librdkafka (the others); client.NAME=VALUE are librdkafka's in every mode, such as its security;
+ * driver.NAME=VALUE are the driver's own: driver.partitions to produce to in turn, driver.payload=metrics instead of one
+ * letter, driver.handles of librdkafka (handles.c), and what crowd.c names. A workload connects and warms up, prints
  * "ready", waits for a line on standard input, runs, and prints its result as one line of JSON. driver_python.py does
  * the same where this cannot be compiled.
  */
@@ -21,6 +22,7 @@
 #define REPLICAS "replication.factor="
 #define PARTITIONS "partitions="
 #define OWN "driver."
+#define CLIENT "client."
 
 long failed;
 
@@ -46,6 +48,10 @@ const char *own(const struct task *task, const char *name, const char *otherwise
     return otherwise;
 }
 
+static int begins(const char *text, const char *with) {
+    return !strncmp(text, with, strlen(with));
+}
+
 /* A setting "producer.x" or "consumer.x" is for one kind of client only. */
 static void apply(rd_kafka_conf_t *conf, const char *setting, rd_kafka_type_t type) {
     char name[256], why[512];
@@ -55,9 +61,9 @@ static void apply(rd_kafka_conf_t *conf, const char *setting, rd_kafka_type_t ty
     if (!equals || equals - setting >= (long)sizeof name)
         die(setting, "NAME=VALUE is expected");
     snprintf(name, sizeof name, "%.*s", (int)(equals - setting), setting);
-    if (!strncmp(name, other, strlen(other)) || !strncmp(name, OWN, strlen(OWN)))
+    if (begins(name, other) || begins(name, OWN))
         return;
-    const char *bare = strncmp(name, mine, strlen(mine)) ? name : name + strlen(mine);
+    const char *bare = begins(name, mine) ? name + strlen(mine) : begins(name, CLIENT) ? name + strlen(CLIENT) : name;
     if (rd_kafka_conf_set(conf, bare, equals + 1, why, sizeof why) != RD_KAFKA_CONF_OK)
         die(setting, why);
 }
@@ -69,8 +75,9 @@ rd_kafka_t *connect_to(const struct task *task, rd_kafka_type_t type) {
         die("bootstrap.servers", why);
     if (type == RD_KAFKA_PRODUCER)
         rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
-    if (strcmp(task->mode, "create") && strcmp(task->mode, "delete"))
-        for (int i = 0; i < task->settings_count; i++)
+    int is_of_topic = !strcmp(task->mode, "create") || !strcmp(task->mode, "delete");
+    for (int i = 0; i < task->settings_count; i++)
+        if (!is_of_topic || begins(task->settings[i], CLIENT))
             apply(conf, task->settings[i], type);
     rd_kafka_t *client = rd_kafka_new(type, conf, why, sizeof why);
     if (!client)
@@ -96,7 +103,7 @@ void wait_for_go(void) {
         die("go", "standard input is closed");
 }
 
-static void produce_all(rd_kafka_t *client, rd_kafka_topic_t *topic, const struct task *task, long count) {
+void produce_all(rd_kafka_t *client, rd_kafka_topic_t *topic, const struct task *task, long count) {
     int partitions = atoi(own(task, "partitions", "1")), partition = 0;
     long which = 0;
     for (long i = 0; i < count; i++) {
@@ -176,7 +183,7 @@ static void administer(const struct task *task, int is_create) {
             int taken;
             if (take_number(task->settings[i], REPLICAS, &taken))
                 continue;
-            if (take_number(task->settings[i], PARTITIONS, &taken))
+            if (take_number(task->settings[i], PARTITIONS, &taken) || begins(task->settings[i], CLIENT))
                 continue;
             *equals = 0;
             rd_kafka_NewTopic_set_config(topic, task->settings[i], equals + 1);
@@ -207,7 +214,9 @@ int main(int count, char **arguments) {
     struct task task = {arguments[1], arguments[2], arguments[3], strtoul(arguments[4], NULL, 10),
                         atol(arguments[5]), atol(arguments[6]), count - 7, arguments + 7};
     make_payloads(&task);
-    if (!strcmp(task.mode, "produce"))
+    if (atol(own(&task, "handles", "1")) > 1)
+        run_handles(&task);
+    else if (!strcmp(task.mode, "produce"))
         produce(&task);
     else if (!strcmp(task.mode, "consume"))
         consume(&task);

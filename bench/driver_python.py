@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition, libversion
@@ -27,14 +28,15 @@ _TIMEOUT_S = 60
 _POLL_EVERY = 1_000
 _DUE = struct.Struct("d")
 _CONNECT_S = 0.3
-_OWN = "driver."
+_OWN, _CLIENT = "driver.", "client."
 Settings = dict[str, Any]
 
 
 def _client_settings(address: str, settings: Settings, kind: str) -> Settings:
     """A setting "producer.x" or "consumer.x" is for one kind of client only."""
     other = "consumer." if kind == "producer." else "producer."
-    mine = {name.removeprefix(kind): value for name, value in settings.items() if not name.startswith((other, _OWN))}
+    named = {name.removeprefix(_CLIENT): value for name, value in settings.items()}
+    mine = {name.removeprefix(kind): value for name, value in named.items() if not name.startswith((other, _OWN))}
     # The one kind of value that this library does not accept as text.
     texts = {name: value == "true" if value in ("true", "false") else value for name, value in mine.items()}
     return {"bootstrap.servers": address, **texts}
@@ -65,13 +67,29 @@ def _produce_all(producer: Producer, topic: str, size: int, count: int, settings
         raise SystemExit("driver: not everything was acknowledged in time")
 
 
-def produce(address: str, topic: str, size: int, count: int, rate: int, settings: Settings) -> dict[str, float]:
-    producer = _producer(address, settings)
-    _produce_all(producer, topic, size, min(count // 10, _WARM_UP_MAX), settings)
-    wait_for_go()
+def _each(clients: list[Any], work: Callable[[Any], object]) -> float:
+    """Let every client do the same, each in a thread; returns the seconds."""
     start = time.perf_counter()
-    _produce_all(producer, topic, size, count, settings)
-    return {"seconds": time.perf_counter() - start, "count": count}
+    if len(clients) == 1:
+        work(clients[0])
+    else:
+        with ThreadPoolExecutor(len(clients)) as threads:
+            list(threads.map(work, clients))
+    return time.perf_counter() - start
+
+
+def _handles(settings: Settings) -> int:
+    """How many clients share the work."""
+    return int(settings.get("driver.handles", "1"))
+
+
+def produce(address: str, topic: str, size: int, count: int, rate: int, settings: Settings) -> dict[str, float]:
+    producers = [_producer(address, settings) for _ in range(_handles(settings))]
+    share = count // len(producers)
+    _each(producers, lambda one: _produce_all(one, topic, size, min(share // 10, _WARM_UP_MAX), settings))
+    wait_for_go()
+    seconds = _each(producers, lambda one: _produce_all(one, topic, size, share, settings))
+    return {"seconds": seconds, "count": share * len(producers)}
 
 
 def _read_all(consumer: Consumer, topic: str, count: int) -> float:
@@ -86,10 +104,13 @@ def _read_all(consumer: Consumer, topic: str, count: int) -> float:
 
 
 def consume(address: str, topic: str, size: int, count: int, rate: int, settings: Settings) -> dict[str, float]:
-    consumer = _consumer(address, settings)
-    consumer.list_topics(topic, timeout=_TIMEOUT_S)
+    consumers = [_consumer(address, settings) for _ in range(_handles(settings))]
+    share = count // len(consumers)
+    for one in consumers:
+        one.list_topics(topic, timeout=_TIMEOUT_S)
     wait_for_go()
-    return {"seconds": _read_all(consumer, topic, count), "count": count}
+    seconds = _each(consumers, lambda one: _read_all(one, topic, share))
+    return {"seconds": seconds, "count": share * len(consumers)}
 
 
 def sync(address: str, topic: str, size: int, count: int, rate: int, settings: Settings) -> dict[str, float]:
@@ -182,8 +203,15 @@ def _latencies(took: list[float]) -> dict[str, float]:
 _SHARES = {"p50_ms": 0.5, "p99_ms": 0.99, "p999_ms": 0.999}
 
 
+def _admin(address: str, settings: Settings) -> tuple[AdminClient, Settings]:
+    """The client, and the settings that are the topic's."""
+    of_client = {name.removeprefix(_CLIENT): value for name, value in settings.items() if name.startswith(_CLIENT)}
+    of_topic = {name: value for name, value in settings.items() if not name.startswith(_CLIENT)}
+    return AdminClient({"bootstrap.servers": address, **of_client}), of_topic
+
+
 def create(address: str, topic: str, size: int, count: int, rate: int, settings: Settings) -> dict[str, float]:
-    admin = AdminClient({"bootstrap.servers": address})
+    admin, settings = _admin(address, settings)
     replicas = int(settings.pop("replication.factor", "1"))
     partitions = int(settings.pop("partitions", "1"))
     new = NewTopic(topic, num_partitions=partitions, replication_factor=replicas, config=settings)
@@ -192,7 +220,7 @@ def create(address: str, topic: str, size: int, count: int, rate: int, settings:
 
 
 def delete(address: str, topic: str, size: int, count: int, rate: int, settings: Settings) -> dict[str, float]:
-    admin = AdminClient({"bootstrap.servers": address})
+    admin, _ = _admin(address, settings)
     admin.delete_topics([topic])[topic].result(_TIMEOUT_S)
     return {}
 

@@ -23,6 +23,7 @@ SETTLE_SECONDS = 1.0
 _MB = 1e6
 _FLAT, _FLATTER = 1.0, 1.1
 """With more partitions or clients: the requirement is Kafka's share of the throughput of one, more is the goal."""
+Show = Callable[[str], None]
 _WORDS = 300
 """Length of a driver's error in a note: its end says what was wrong."""
 
@@ -60,7 +61,7 @@ class Rounds:
         other: Startable,
         rounds: int,
         folder: Path,
-        show: Callable[[str], None],
+        show: Show,
         *,
         is_judged: bool,
         notes: list[str] | None = None,

@@ -96,7 +96,8 @@ class BrokerSide:
 
     def _fill(self, workload: Workload) -> None:
         settings = {**BATCHED, **(workload.filling or {})}
-        self._run(Task("produce", workload.name, workload.size, workload.count, settings=settings))
+        each = workload.count // int(workload.client.get("driver.handles", "1"))
+        self._run(Task("produce", workload.name, workload.size, each, settings=settings))
 
     def _run(self, task: Task) -> None:
         self._client.run(self._running.address, task)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from tools.kafka_jars import VERSION, java_command
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
 _RETRY_SECONDS = 0.002
-_CLUSTER_ID = "cWFuYXQtYmVuY2gtMDAwMQ"
+CLUSTER_ID = "cWFuYXQtYmVuY2gtMDAwMQ"
 # ApiVersions, version 0, correlation id 1, no client id: the first request of any client.
 FIRST_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 KAFKA_JVM = ("-Xmx1G", "-Xms1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
@@ -72,10 +73,18 @@ class Startable(Protocol):
 class Server:
     """One server: `command` prepares a folder and returns the command that runs the server there."""
 
-    def __init__(self, name: str, version: str, command: Callable[[Path, int], list[str]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        command: Callable[[Path, int], list[str]],
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """`tls` is how its first request is sent, where its listener has TLS."""
         self.name = name
         self.version = version
         self._command = command
+        self._tls = tls
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}".strip()
@@ -90,7 +99,7 @@ class Server:
             started_at = time.perf_counter()
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
             try:
-                wait_for_answer(process, port, folder / "output")
+                wait_for_answer(process, port, folder / "output", self._tls)
                 yield Running([process.pid], f"127.0.0.1:{port}", time.perf_counter() - started_at, folder)
             finally:
                 stop(process)
@@ -114,7 +123,7 @@ def kafka(jars: Path) -> Server:
         properties = folder / "server.properties"
         properties.write_text(_PROPERTIES.format(port=port, controller_port=free_port(), data=folder / "data"))
         tool = java_command(jars, "kafka.tools.StorageTool", "-XX:TieredStopAtLevel=1")
-        arguments = ["format", "-t", _CLUSTER_ID, "-c", str(properties)]
+        arguments = ["format", "-t", CLUSTER_ID, "-c", str(properties)]
         subprocess.run([*tool, *arguments], check=True, capture_output=True, timeout=START_SECONDS)
         return [*java_command(jars, "kafka.Kafka", *KAFKA_JVM), str(properties)]
 
@@ -127,17 +136,28 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_for_answer(process: subprocess.Popen[bytes], port: int, output: Path) -> None:
+def wait_for_answer(
+    process: subprocess.Popen[bytes], port: int, output: Path, tls: ssl.SSLContext | None = None
+) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise ServerFailedError(f"the server ended with code {process.returncode}: {_end_of(output)}")
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+        with contextlib.suppress(OSError), _connected(port, tls) as client:
             client.sendall(FIRST_REQUEST)
             if client.recv(4):
                 return
         time.sleep(_RETRY_SECONDS)
     raise ServerFailedError(f"no answer within {START_SECONDS:.0f} seconds: {_end_of(output)}")
+
+
+def _connected(port: int, tls: ssl.SSLContext | None) -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", port), timeout=5)
+    try:
+        return client if tls is None else tls.wrap_socket(client, server_hostname="127.0.0.1")
+    except BaseException:
+        client.close()
+        raise
 
 
 def _end_of(output: Path) -> str:
