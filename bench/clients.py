@@ -12,9 +12,10 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 
-_PARTS = ("driver.c", "latency.c", "payloads.c", "crowd.c", "handles.c")
+_PARTS = ("driver.c", "latency.c", "payloads.c", "crowd.c", "readers.c", "channel.c")
 _SOURCES = tuple(Path(__file__).with_name(name) for name in _PARTS)
 _LIMIT_SECONDS = 180.0
 """Longer than any workload takes: a driver that hangs is killed, and has failed."""
@@ -93,15 +94,18 @@ _ALLOCATORS = {
 they wait for each other 57,000 times in 3 million messages where the broker leaves both processors to them, and half as
 often where it does not: that lock would hide which broker is faster."""
 
+_TLS = (("-lssl", "-lcrypto"), ("-DWITHOUT_TLS",))
+"""Without OpenSSL's headers, many plain connections have no TLS."""
+
 
 def make_client(folder: Path) -> Client:
     """The C driver, compiled into `folder`; the Python one where there is no compiler or no librdkafka to link."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         return python_client()
-    for allocator, flags in _ALLOCATORS.items():
+    for (allocator, flags), tls in product(_ALLOCATORS.items(), _TLS):
         program = folder / "driver"
-        command = [compiler, "-O2", "-o", str(program), *map(str, _SOURCES), *flags, "-lrdkafka", "-lpthread"]
+        command = [compiler, "-O2", "-o", str(program), *map(str, _SOURCES), *flags, *tls, "-lrdkafka", "-lpthread"]
         if subprocess.run(command, capture_output=True, check=False).returncode == 0:
             version = subprocess.run([program, "version"], capture_output=True, text=True, check=True).stdout.strip()
             return Client((str(program),), f"bench/driver.c on librdkafka {version} and {allocator}")

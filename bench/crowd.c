@@ -1,26 +1,22 @@
-/* Many clients at once, each a raw connection: a thousand handles of librdkafka would be thousands of threads.
+/* Many clients at once, each a raw connection (channel.c): a thousand handles of librdkafka would be thousands of threads.
  *
  * Every client sends the same prepared Produce request (version 7, driver.frame in hexadecimal) and keeps
  * driver.in_flight of them unanswered, until COUNT records are acknowledged in total; a request has driver.records.
  * An answer has as many bytes as any other, as the topic's name has: its error code is always at the same place.
  */
-#include "driver.h"
+#include "channel.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #define EVENTS 256
 
 struct connection {
-    int fd;
+    struct channel channel;
     long to_send;  /* requests that may be sent now */
     size_t sent;   /* bytes of the first of them */
     char *answer;
@@ -31,32 +27,9 @@ static unsigned char *frame;
 static size_t frame_bytes, answer_bytes, error_at;
 static long unsent, answered;
 
-static void read_frame(const char *text) {
-    frame_bytes = strlen(text) / 2;
-    frame = malloc(frame_bytes);
-    for (size_t i = 0; i < frame_bytes; i++)
-        if (sscanf(text + 2 * i, "%2hhx", &frame[i]) != 1)
-            die("driver.frame", "it is not hexadecimal");
-}
-
-static void connect_one(struct connection *one, const struct task *task) {
-    char host[64];
-    int port, yes = 1;
-    if (sscanf(task->address, "%63[^:]:%d", host, &port) != 2)
-        die(task->address, "HOST:PORT is expected");
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
-    inet_pton(AF_INET, host, &to.sin_addr);
-    one->fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (one->fd < 0 || connect(one->fd, (struct sockaddr *)&to, sizeof to))
-        die("connect", strerror(errno));
-    setsockopt(one->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    fcntl(one->fd, F_SETFL, O_NONBLOCK);
-    one->answer = malloc(answer_bytes);
-}
-
 static void send_some(struct connection *one) {
     while (one->to_send) {
-        ssize_t done = write(one->fd, frame + one->sent, frame_bytes - one->sent);
+        ssize_t done = channel_write(&one->channel, frame + one->sent, frame_bytes - one->sent);
         if (done < 0 && errno == EAGAIN)
             return;
         if (done <= 0)
@@ -69,7 +42,7 @@ static void send_some(struct connection *one) {
 
 static void receive_some(struct connection *one) {
     for (;;) {
-        ssize_t done = read(one->fd, one->answer + one->got, answer_bytes - one->got);
+        ssize_t done = channel_read(&one->channel, one->answer + one->got, answer_bytes - one->got);
         if (done < 0 && errno == EAGAIN)
             return;
         if (done <= 0)
@@ -114,14 +87,14 @@ void produce_from_many(const struct task *task) {
     long records = atol(own(task, "records", "1"));
     struct connection *all = calloc(clients, sizeof *all);
     int poll = epoll_create1(0);
-    read_frame(own(task, "frame", ""));
+    frame = frame_of(task, &frame_bytes);
     /* Size, correlation id, topics, name, partitions, index; then the error code, three longs, the throttle time. */
     error_at = 4 + 4 + 4 + 2 + strlen(task->topic) + 4 + 4;
     answer_bytes = error_at + 2 + 3 * 8 + 4;
     for (long i = 0; i < clients; i++) {
-        connect_one(&all[i], task);
-        struct epoll_event wanted = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = &all[i]};
-        epoll_ctl(poll, EPOLL_CTL_ADD, all[i].fd, &wanted);
+        channel_open(&all[i].channel, task);
+        all[i].answer = malloc(answer_bytes);
+        channel_watch(poll, &all[i].channel, &all[i]);
     }
     run(poll, all, clients, 1, clients);
     wait_for_go();

@@ -2,10 +2,10 @@
  *
  *     driver MODE ADDRESS TOPIC SIZE COUNT RATE [NAME=VALUE ...]
  *
- * MODE is create, delete, produce, consume, sync, endtoend, catchup or clients. NAME=VALUE are settings of the topic
+ * MODE is create, delete, produce, consume, sync, endtoend, catchup, clients or readers. NAME=VALUE are settings of the topic
  * (create) or of librdkafka (the others); client.NAME=VALUE are librdkafka's in every mode, such as its security;
  * driver.NAME=VALUE are the driver's own: driver.partitions to produce to in turn, driver.payload=metrics instead of one
- * letter, driver.handles of librdkafka (handles.c), and what crowd.c names. A workload connects and warms up, prints
+ * letter, and what crowd.c and readers.c name. A workload connects and warms up, prints
  * "ready", waits for a line on standard input, runs, and prints its result as one line of JSON. driver_python.py does
  * the same where this cannot be compiled.
  */
@@ -103,7 +103,7 @@ void wait_for_go(void) {
         die("go", "standard input is closed");
 }
 
-void produce_all(rd_kafka_t *client, rd_kafka_topic_t *topic, const struct task *task, long count) {
+static void produce_all(rd_kafka_t *client, rd_kafka_topic_t *topic, const struct task *task, long count) {
     int partitions = atoi(own(task, "partitions", "1")), partition = 0;
     long which = 0;
     for (long i = 0; i < count; i++) {
@@ -214,9 +214,7 @@ int main(int count, char **arguments) {
     struct task task = {arguments[1], arguments[2], arguments[3], strtoul(arguments[4], NULL, 10),
                         atol(arguments[5]), atol(arguments[6]), count - 7, arguments + 7};
     make_payloads(&task);
-    if (atol(own(&task, "handles", "1")) > 1)
-        run_handles(&task);
-    else if (!strcmp(task.mode, "produce"))
+    if (!strcmp(task.mode, "produce"))
         produce(&task);
     else if (!strcmp(task.mode, "consume"))
         consume(&task);
@@ -228,6 +226,8 @@ int main(int count, char **arguments) {
         catch_up(&task);
     else if (!strcmp(task.mode, "clients"))
         produce_from_many(&task);
+    else if (!strcmp(task.mode, "readers"))
+        consume_by_many(&task);
     else if (!strcmp(task.mode, "create") || !strcmp(task.mode, "delete"))
         administer(&task, !strcmp(task.mode, "create"));
     else

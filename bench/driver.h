@@ -1,5 +1,5 @@
 /* What the parts of the driver share: `driver.c` has the command line and throughput, `latency.c` what is timed message
- * by message, `payloads.c` what is sent, `crowd.c` many plain connections, `handles.c` many clients of librdkafka. */
+ * by message, `payloads.c` what is sent, `crowd.c` and `readers.c` many plain connections. */
 #ifndef BENCH_DRIVER_H
 #define BENCH_DRIVER_H
 
@@ -24,7 +24,6 @@ const char *own(const struct task *task, const char *name, const char *otherwise
 
 rd_kafka_t *connect_to(const struct task *task, rd_kafka_type_t type);
 rd_kafka_topic_t *topic_of(rd_kafka_t *client, const struct task *task);
-void produce_all(rd_kafka_t *client, rd_kafka_topic_t *topic, const struct task *task, long count);
 /* Reads the first records of a topic; returns the seconds. */
 double read_all(rd_kafka_topic_t *topic, long count);
 
@@ -38,6 +37,6 @@ void sync_produce(const struct task *task);
 void end_to_end(const struct task *task);
 void catch_up(const struct task *task);
 void produce_from_many(const struct task *task);
-void run_handles(const struct task *task);
+void consume_by_many(const struct task *task);
 
 #endif

@@ -12,14 +12,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition, libversion
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from bench.crowd_python import clients, wait_for_go
+from bench.crowd_python import clients, readers, wait_for_go
 from bench.payloads_python import payloads_of
 
 _WARM_UP_MAX = 20_000
@@ -67,29 +66,13 @@ def _produce_all(producer: Producer, topic: str, size: int, count: int, settings
         raise SystemExit("driver: not everything was acknowledged in time")
 
 
-def _each(clients: list[Any], work: Callable[[Any], object]) -> float:
-    """Let every client do the same, each in a thread; returns the seconds."""
-    start = time.perf_counter()
-    if len(clients) == 1:
-        work(clients[0])
-    else:
-        with ThreadPoolExecutor(len(clients)) as threads:
-            list(threads.map(work, clients))
-    return time.perf_counter() - start
-
-
-def _handles(settings: Settings) -> int:
-    """How many clients share the work."""
-    return int(settings.get("driver.handles", "1"))
-
-
 def produce(address: str, topic: str, size: int, count: int, rate: int, settings: Settings) -> dict[str, float]:
-    producers = [_producer(address, settings) for _ in range(_handles(settings))]
-    share = count // len(producers)
-    _each(producers, lambda one: _produce_all(one, topic, size, min(share // 10, _WARM_UP_MAX), settings))
+    producer = _producer(address, settings)
+    _produce_all(producer, topic, size, min(count // 10, _WARM_UP_MAX), settings)
     wait_for_go()
-    seconds = _each(producers, lambda one: _produce_all(one, topic, size, share, settings))
-    return {"seconds": seconds, "count": share * len(producers)}
+    start = time.perf_counter()
+    _produce_all(producer, topic, size, count, settings)
+    return {"seconds": time.perf_counter() - start, "count": count}
 
 
 def _read_all(consumer: Consumer, topic: str, count: int) -> float:
@@ -104,13 +87,10 @@ def _read_all(consumer: Consumer, topic: str, count: int) -> float:
 
 
 def consume(address: str, topic: str, size: int, count: int, rate: int, settings: Settings) -> dict[str, float]:
-    consumers = [_consumer(address, settings) for _ in range(_handles(settings))]
-    share = count // len(consumers)
-    for one in consumers:
-        one.list_topics(topic, timeout=_TIMEOUT_S)
+    consumer = _consumer(address, settings)
+    consumer.list_topics(topic, timeout=_TIMEOUT_S)
     wait_for_go()
-    seconds = _each(consumers, lambda one: _read_all(one, topic, share))
-    return {"seconds": seconds, "count": share * len(consumers)}
+    return {"seconds": _read_all(consumer, topic, count), "count": count}
 
 
 def sync(address: str, topic: str, size: int, count: int, rate: int, settings: Settings) -> dict[str, float]:
@@ -232,6 +212,7 @@ MODES = {
     "endtoend": endtoend,
     "catchup": catchup,
     "clients": clients,
+    "readers": readers,
     "create": create,
     "delete": delete,
 }

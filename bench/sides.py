@@ -11,7 +11,7 @@ from tools.servers import Running
 from bench import processes
 from bench.clients import Client, DriverFailedError, Task
 from bench.cold import make_cold
-from bench.frames import produce_frame
+from bench.frames import fetch_frame, produce_frame
 from bench.memory import have_memory
 from bench.workloads import BATCHED, Sample, Workload
 
@@ -96,7 +96,7 @@ class BrokerSide:
 
     def _fill(self, workload: Workload) -> None:
         settings = {**BATCHED, **(workload.filling or {})}
-        each = workload.count // int(workload.client.get("driver.handles", "1"))
+        each = workload.count // int(workload.client.get("driver.clients", "1"))
         self._run(Task("produce", workload.name, workload.size, each, settings=settings))
 
     def _run(self, task: Task) -> None:
@@ -107,4 +107,6 @@ def _task(workload: Workload) -> Task:
     settings = dict(workload.client)
     if "driver.records" in settings:
         settings["driver.frame"] = produce_frame(workload.name, workload.size, int(settings["driver.records"])).hex()
+    elif "driver.clients" in settings:
+        settings["driver.frame"] = fetch_frame(workload.name).hex()
     return Task(workload.mode, workload.name, workload.size, workload.count, workload.rate, settings)

@@ -9,6 +9,8 @@ RATE, RATE_GOAL = 1.0, 1.3
 SINGLE = 2.0
 CPU, CPU_GOAL = 1.0, 0.7
 CLIENTS = 100
+_RECORDS = {100: 100, KIB: 50}
+"""Of one request of one of many clients, by size."""
 
 
 def _cpu_in(size: int) -> Figure:
@@ -30,15 +32,17 @@ def _names(verb: str, size: int, clients: int) -> tuple[str, str]:
 def _produce(size: int, count: int, clients: int = 1) -> Workload:
     name, what = _names("produce", size, clients)
     figures = (rate(RATE, RATE_GOAL), _cpu_in(size))
-    settings = {**BATCHED, "driver.handles": str(clients)}
-    return Workload(name, what, "produce", size, count, figures, settings, UNFLUSHED)
+    if clients == 1:
+        return Workload(name, what, "produce", size, count, figures, BATCHED, UNFLUSHED)
+    settings = {"driver.clients": str(clients), "driver.records": str(_RECORDS[size]), "driver.in_flight": "5"}
+    return Workload(name, what, "clients", size, count, figures, settings, UNFLUSHED)
 
 
 def _consume(size: int, count: int, clients: int = 1) -> Workload:
     name, what = _names("consume", size, clients)
     figures = (rate(RATE, RATE_GOAL), cpu_per_gb(size, CPU, CPU_GOAL))
-    settings = {**READING_ON, "driver.handles": str(clients)}
-    return Workload(name, what, "consume", size, count, figures, settings, UNFLUSHED, is_filled=True)
+    mode, settings = ("consume", READING_ON) if clients == 1 else ("readers", {"driver.clients": str(clients)})
+    return Workload(name, what, mode, size, count, figures, settings, UNFLUSHED, is_filled=True)
 
 
 def single(count: int, required: float, goal: float | None = None) -> Workload:
