@@ -29,7 +29,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: guard performance security-fire spark-fire spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-peers bench-three bench-http bench-failover sim sim-log bug-bank mutants growth stores chaos restart queue fuzz docs dist clean distclean
+.PHONY: guard performance security-fire spark-fire spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-peers bench-three bench-protected bench-http bench-failover sim sim-log bug-bank mutants growth stores chaos restart queue fuzz docs dist clean distclean
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -87,6 +87,9 @@ bench-failover: $(READY) ## measure failover, restarts and many partitions of th
 
 bench-three: $(READY) ## compare three brokers with three of Apache Kafka; make bench-three ARGS="--quick"
 	@$(BIN)/python -m bench.three $(ARGS)
+
+bench-protected: $(READY) ## compare a protected broker with Apache Kafka, TLS, SASL and ACLs on both sides; make bench-protected ARGS="--quick"
+	@$(BIN)/python -m bench.protected $(ARGS)
 
 bench-http: $(READY) ## compare the HTTP server with a bare handler; make bench-http ARGS="--quick"
 	@$(BIN)/python -m bench.http $(ARGS)

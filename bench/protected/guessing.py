@@ -17,7 +17,6 @@ import threading
 import time
 
 _NAMES = 50
-_WAIT_S = 0.005
 _OPEN_MAX = 900
 """Connections at one time; a broker that is slower gets fewer guesses."""
 
@@ -55,7 +54,7 @@ class Guesser:
             due = int((time.perf_counter() - began) * self._rate)
             while self.sent < due and len(self._open) < _OPEN_MAX:
                 self._begin()
-            for descriptor, _ in self._poll.poll(_WAIT_S):
+            for descriptor, _ in self._poll.poll(1 / self._rate):  # One at a time, not several and a pause.
                 self._on_event(descriptor)
         for one in self._open.values():
             one.close()

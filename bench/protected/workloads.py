@@ -6,7 +6,7 @@ from bench.workloads.form import Figure, Workload, at_most, cpu, cpu_per_gb, rat
 from bench.workloads.settings import BATCHED, KIB, ONE_BY_ONE, READING_ON, UNFLUSHED
 
 RATE, RATE_GOAL = 1.0, 1.3
-SINGLE = 2.0
+SINGLE, SINGLE_GOAL = 2.0, 3.0
 CPU, CPU_GOAL = 1.0, 0.7
 CLIENTS = 100
 _RECORDS = {100: 100, KIB: 50}
@@ -56,10 +56,10 @@ WORKLOADS = (
     _produce(KIB, 300_000),
     _consume(100, 1_500_000),
     _consume(KIB, 400_000),
-    single(30_000, SINGLE),
-    _produce(100, 1_000_000, CLIENTS),
-    _produce(KIB, 200_000, CLIENTS),
-    _consume(100, 1_000_000, CLIENTS),
-    _consume(KIB, 200_000, CLIENTS),
+    single(30_000, SINGLE, SINGLE_GOAL),
+    _produce(100, 2_000_000, CLIENTS),
+    _produce(KIB, 500_000, CLIENTS),
+    _consume(100, 3_000_000, CLIENTS),
+    _consume(KIB, 500_000, CLIENTS),
 )
 QUICK = ("produce-1k", "consume-1k", "single")

@@ -14,7 +14,13 @@ Verdict = Literal["goal met", "floor met", "NOT met", "inconclusive", "not measu
 HEADINGS = ("workload", "floor", "goal", "measured", "verdict", "Qanat", "Apache Kafka")
 FSYNC = "fsync-"
 KAFKA = "Apache Kafka"
-_CPU, _CPU_OUT = "broker CPU per message", "broker CPU per GB out"
+_CPU, _CPU_OUT, _CPU_IN = "broker CPU per message", "broker CPU per GB out", "broker CPU per GB in"
+_PROTECTED_BATCHES = {
+    f"{clients}{mode}-{size}": f"protected: {mode} {label}{after}"
+    for clients, after in (("", ""), ("100-clients-", ", 100 clients"))
+    for mode in ("produce", "consume")
+    for size, label in (("100", "100 B"), ("1k", "1 KB"))
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,12 @@ LINES = (
     _more("1,000 clients: throughput kept of that with 1", "clients-1000", 1.0, 1.1, "the throughput of 1 client"),
     _more("three brokers, RF 3, acks=all: 100 B", "100", 1.0, 1.3, part="three"),
     _more("three brokers, RF 3, acks=all: 1 KB", "1k", 1.0, 1.3, part="three"),
+    *(_more(what, figure, 1.0, 1.3, part="protected") for figure, what in _PROTECTED_BATCHES.items()),
+    _more("protected: single-record requests, pipelined", "single", 2.0, 3.0, part="protected"),
+    *(
+        _less(f"{what}, broker CPU per GB", figure, _CPU_IN if "produce" in figure else _CPU_OUT, 1.0, 0.7, "protected")
+        for figure, what in _PROTECTED_BATCHES.items()
+    ),
     _less("longest gap when the leader is killed", "kill", "tries", 0.6, 0.3, part="failover"),
 )
 

@@ -59,6 +59,7 @@ def as_markdown(report: Report, pictures: Mapping[str, str]) -> str:
         sections.promises(kept),
         sections.by_flushing(kept, is_flushed=False),
         sections.by_flushing(kept, is_flushed=True),
+        sections.protected(kept),
         sections.others(kept),
         sections.behind_others(report.behind),
         sections.where_time_goes(kept),

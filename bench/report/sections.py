@@ -111,6 +111,17 @@ def by_flushing(kept: Mapping[str, PartResult], *, is_flushed: bool) -> str:
     return "\n".join(text)
 
 
+def protected(kept: Mapping[str, PartResult]) -> str:
+    """Both sides with TLS, SASL and ACLs, then rules and guesses of Qanat alone."""
+    if "protected" not in kept:
+        return ""
+    rows = kept["protected"].rows
+    beside = [row for row in rows if row.limit_is.startswith(headline.KAFKA)]
+    alone = [row for row in rows if row not in beside]
+    tables = [_section("One broker and Apache Kafka, protected", beside), _section("Rules and guesses", alone)]
+    return "\n".join([prose.PROTECTED, *tables])
+
+
 def others(kept: Mapping[str, PartResult]) -> str:
     """Start and memory, failover, Spark."""
     text: list[str] = []
