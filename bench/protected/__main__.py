@@ -50,9 +50,14 @@ class Run:
     def result(self) -> Result:
         for rows in self._measured():
             self._rows += rows
-            if self._asked.json is not None:  # Again after each workload: an interrupted run leaves it.
-                self._asked.json.write_text(report.as_json(self._found()) + "\n")
-        return self._found()
+            self._keep()  # After each workload: an interrupted run leaves it.
+        return self._keep()
+
+    def _keep(self) -> Result:
+        found = self._found()
+        if self._asked.json is not None:
+            self._asked.json.write_text(report.as_json(found) + "\n")
+        return found
 
     def _found(self) -> Result:
         settings = {
@@ -68,16 +73,24 @@ class Run:
         return Result(machine.describe(self._folder), settings, self._rows, [], self._notes)
 
     def _measured(self) -> Iterator[list[Row]]:
-        """Short ones first: they need no second kind of server."""
-        asked, arguments = self._asked, (self._kept, self._client, self._asked.rounds, self._folder, _show)
+        """Kafka takes longest: last, or first where time is so short that it would have none."""
+        parts = [self._guesses, self._rules, self._beside_kafka]
+        for part in reversed(parts) if self._asked.quick else parts:
+            yield from part()
+
+    def _guesses(self) -> Iterator[list[Row]]:
         if self._has_time_for(GUESSES):
-            yield guesses.measure(*arguments, is_quick=asked.quick)
+            asked = self._asked
+            yield guesses.measure(self._kept, self._client, asked.rounds, self._folder, _show, is_quick=asked.quick)
+
+    def _rules(self) -> Iterator[list[Row]]:
         if self._has_time_for(RULES):
-            yield from rules.measure(*arguments, is_quick=asked.quick)
-        if any(one.name in self._chosen for one in WORKLOADS):
-            yield from self._beside_kafka()
+            asked = self._asked
+            yield from rules.measure(self._kept, self._client, asked.rounds, self._folder, _show, is_quick=asked.quick)
 
     def _beside_kafka(self) -> Iterator[list[Row]]:
+        if not any(one.name in self._chosen for one in WORKLOADS):
+            return
         try:
             other = kafka(have_jars(), self._kept)
         except JarsUnavailableError as reason:

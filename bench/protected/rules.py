@@ -25,10 +25,10 @@ _USERS = 100
 _UNRULED = {"authorizer.class.name": "", "super.users": ""}
 _FIGURES = (rate(KEPT, KEPT_GOAL),)
 WORKLOADS = (
-    single(60_000, KEPT, KEPT_GOAL),
+    single(40_000, KEPT, KEPT_GOAL),
     Workload("produce-100", "produce 100 B", "produce", 100, 1_000_000, _FIGURES, BATCHED, UNFLUSHED),
     Workload(
-        "consume-100", "consume 100 B", "consume", 100, 1_500_000, _FIGURES, READING_ON, UNFLUSHED, is_filled=True
+        "consume-100", "consume 100 B", "consume", 100, 1_000_000, _FIGURES, READING_ON, UNFLUSHED, is_filled=True
     ),
 )
 

@@ -56,7 +56,7 @@ WORKLOADS = (
     _produce(KIB, 300_000),
     _consume(100, 1_500_000),
     _consume(KIB, 400_000),
-    single(30_000, SINGLE, SINGLE_GOAL),
+    single(15_000, SINGLE, SINGLE_GOAL),
     _produce(100, 2_000_000, CLIENTS),
     _produce(KIB, 500_000, CLIENTS),
     _consume(100, 3_000_000, CLIENTS),

@@ -7,18 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from bench.clients import make_client, python_client
 from bench.protected import __main__ as command
 from bench.protected import guesses, rules, servers, workloads
 from bench.protected.guessing import guess
 from bench.report import page, part_results, parts, sections
 from bench.report.part_results import PartResult
+from bench.sides import BrokerSide
+
+from bench import sides
 from qanat.app.bench import report as figures
 from qanat.app.bench.figures import Limit, Required, row
 from qanat.wire.kafka.headers import read_request_header
-
-from bench import sides
-from bench.clients import make_client, python_client
-from bench.sides import BrokerSide
 
 KAFKA = "Apache Kafka 4.1.0"
 
@@ -68,7 +68,10 @@ def test_either_client_writes_and_reads_over_many_protected_connections(
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
-    [(("--rounds", "4"), "take at least 5"), (("--only", "fly"), "there is no workload fly; choose among produce-100,")],
+    [
+        (("--rounds", "4"), "take at least 5"),
+        (("--only", "fly"), "there is no workload fly; choose among produce-100,"),
+    ],
 )
 def test_what_would_say_nothing_is_refused(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], reason: str
