@@ -9,15 +9,17 @@
 - `rounds`          workloads on both sides in turns, and the resulting rows
 - `sides`           one side: creates, fills and removes its topics, and runs a workload once
 - `cold`            files dropped from the page cache
-- `frames`          the request that many clients send
+- `frames`          the requests that many clients send
 - `embedded`        a broker inside a test, from the import of the test kit to the first answer
 - `memory`          uses free memory once before a measurement
 - `processes`       a process's CPU time and memory, from /proc
 - `clients`         the driver of both sides: `driver.c` over librdkafka with its parts (`latency.c`, `payloads.c`,
-                    `crowd.c`), or `driver_python` (`payloads_python`, `crowd_python`) where that cannot be compiled
+                    `crowd.c`, `readers.c`, `channel.c`), or `driver_python` (`payloads_python`, `crowd_python`) where
+                    that cannot be compiled
 - `bare`            the substitute for Kafka where its jars are not available: a loop from a socket to a file
 - `page`            the result as a page
 - `three`           three brokers on each side, which `clusters` starts (make bench-three)
+- `protected`       TLS, SASL and ACLs on both sides; many rules; guessed passwords (make bench-protected)
 
 On Qanat alone, each a command of its own: `stalls` measures how long one request stalls the event loop,
 `connections` the cost of an idle connection (docs/performance-holds.md), `rebalance` how long a group of a hundred

@@ -30,7 +30,7 @@ _ATTACKER = "127.0.0.2"
 _BEFORE_S = 0.5
 """Guesses go on for so long before the honest client is measured: the first ones are evaluated by design."""
 _TOPIC = "guesses"
-_COUNT, _QUICK_COUNT = 8_000, 2_000
+_COUNT, _QUICK_COUNT = 6_000, 2_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from bench.clients import Client
 from bench.protected.servers import OPEN, Secrets, own_rules, qanat, rule
 from bench.protected.workloads import single
 from bench.rounds import Rounds, Show
-from bench.workloads.form import Workload, rate
+from bench.workloads.form import Workload, cpu, rate
 from bench.workloads.settings import BATCHED, READING_ON, UNFLUSHED
 from qanat.app.bench.figures import Row
 
@@ -23,10 +23,10 @@ RULES = 10_000
 KEPT, KEPT_GOAL = 0.9, 0.97
 _USERS = 100
 _UNRULED = {"authorizer.class.name": "", "super.users": ""}
-_FIGURES = (rate(KEPT, KEPT_GOAL),)
+_FIGURES = (rate(KEPT, KEPT_GOAL), cpu())
 WORKLOADS = (
-    single(40_000, KEPT, KEPT_GOAL),
-    Workload("produce-100", "produce 100 B", "produce", 100, 1_000_000, _FIGURES, BATCHED, UNFLUSHED),
+    single(30_000, KEPT, KEPT_GOAL),
+    Workload("produce-100", "produce 100 B", "produce", 100, 700_000, _FIGURES, BATCHED, UNFLUSHED),
     Workload(
         "consume-100", "consume 100 B", "consume", 100, 1_000_000, _FIGURES, READING_ON, UNFLUSHED, is_filled=True
     ),

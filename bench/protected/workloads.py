@@ -52,14 +52,14 @@ def single(count: int, required: float, goal: float | None = None) -> Workload:
 
 
 WORKLOADS = (
-    _produce(100, 1_000_000),
-    _produce(KIB, 300_000),
-    _consume(100, 1_500_000),
-    _consume(KIB, 400_000),
-    single(15_000, SINGLE, SINGLE_GOAL),
-    _produce(100, 2_000_000, CLIENTS),
-    _produce(KIB, 500_000, CLIENTS),
-    _consume(100, 3_000_000, CLIENTS),
-    _consume(KIB, 500_000, CLIENTS),
+    _produce(100, 700_000),
+    _produce(KIB, 200_000),
+    _consume(100, 1_000_000),
+    _consume(KIB, 300_000),
+    single(8_000, SINGLE, SINGLE_GOAL),
+    _produce(100, 1_500_000, CLIENTS),
+    _produce(KIB, 400_000, CLIENTS),
+    _consume(100, 2_000_000, CLIENTS),
+    _consume(KIB, 400_000, CLIENTS),
 )
 QUICK = ("produce-1k", "consume-1k", "single")

@@ -18,8 +18,9 @@ NO_PLAN = "no plan yet"
 _TIE = 0.005
 """A difference that two decimals do not show does not count."""
 _RATES = ("/s", "×")
-_SYSTEMS = ("Apache Kafka", "Spark's connector")
-"""The systems that Qanat is compared with; a bare loop or an import is a limit, not a system."""
+_SYSTEMS = ("Apache Kafka", "Spark's connector", "slowest of")
+"""What Qanat is compared with: systems, and its quiet runs where another client attacks it. A bare loop or an import is
+a limit."""
 
 
 class PlansUnreadableError(Exception):

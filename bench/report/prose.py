@@ -63,8 +63,8 @@ divided by the other system's.
 BEHIND = """\
 ## Behind
 
-Every figure of this page in which another system is better, the largest difference first. Reasons and plans are written
-by hand in `bench/report/plans.yaml`. Profiles are [below](#where-the-time-goes).
+Every figure of this page in which another system is better, or Qanat without an attacker, the largest difference first.
+Reasons and plans are written by hand in `bench/report/plans.yaml`. Profiles are [below](#where-the-time-goes).
 """
 
 TIME = """\

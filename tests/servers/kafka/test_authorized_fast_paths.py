@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from tests.servers.kafka.producer_here import TOPIC, ProducerHere, fetch_frame, one_batch, produce_frame
 
+from qanat.api.caller import Caller
 from qanat.api.interceptor import authorize
+from qanat.api.permissions import Permissions
 from qanat.log.admission import admit
 from qanat.model.error_codes import ErrorCode
 from qanat.security.authentication import Principal
@@ -98,6 +100,28 @@ async def test_allowed_requests_take_the_fast_path_and_the_authorizer_is_asked_o
 
     assert (codes, ordinary) == ([0, 0, 0, 0], [])
     assert authorizer.asked == [Operation.WRITE, Operation.READ]
+
+
+class Counted(ListenerSecurity):
+    """Counts how often permissions are looked up."""
+
+    looked_up = 0
+
+    def permissions(self, caller: Caller) -> Permissions:
+        self.looked_up += 1
+        return super().permissions(caller)
+
+
+async def test_each_connection_of_a_user_looks_its_permissions_up_once() -> None:
+    """They share them, and each has a principal of its own."""
+    security = Counted(authorizer=Revised())
+    async with running() as broker:
+        for _ in range(2):
+            client = Client(broker, Revised())
+            client.connection.security, client.connection.principal = security, Principal("ANONYMOUS")
+            assert [await client.produce() for _ in range(3)] == [0, 0, 0]
+
+    assert security.looked_up == 2
 
 
 async def test_denied_requests_are_refused_and_change_nothing(ordinary: list[int]) -> None:
