@@ -21,6 +21,7 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.spark.options.options import Access
+from qanat.spark.pipelines.spark_faults import machine_fault
 from qanat.spark.sink import remote_ingest
 from qanat.spark.sink.batch_sender import Sender
 from qanat.spark.sink.exactly_once import commit_once
@@ -267,8 +268,9 @@ async def test_a_leader_that_moves_before_the_commit_fails_the_batch_and_a_repea
             await _move(cluster, "wide", 1 - old)
         await until(lambda: ("wide", 0) in nodes[1 - old].broker.local_replicas.writable)
 
-        with pytest.raises(LostRowsError, match="it moved to another broker after they were uploaded"):
+        with pytest.raises(LostRowsError, match="it moved to another broker after they were uploaded") as fault:
             await asyncio.to_thread(commit_once, access, "id", "group", 0, Staging(str(elsewhere)).take(staged))
+        assert machine_fault(str(fault.value)) is not None, "a pipeline goes on by itself"
         again = await asyncio.to_thread(uploaded, access, elsewhere, encoded(partitions=1))
         assert await asyncio.to_thread(commit_once, access, "id", "group", 0, Staging(str(elsewhere)).take(again))
         assert nodes[1 - old].broker.runtime.directory.logs[TopicPartition("wide", 0)].end_offset >= ROWS
@@ -289,8 +291,9 @@ async def test_a_leader_that_moves_during_an_upload_fails_the_task(tmp_path: Pat
             await _move(cluster, "wide", 1 - old)
             await until(lambda: ("wide", 0) in nodes[1 - old].broker.local_replicas.writable)
             assert await ingest.take(batches[1])
-            with pytest.raises(LostRowsError, match="moved to another broker while rows were uploaded"):
+            with pytest.raises(LostRowsError, match="moved to another broker while rows were uploaded") as fault:
                 await ingest.close()
+            assert machine_fault(str(fault.value)) is not None, "a pipeline goes on by itself"
             await ingest.drop()
 
 

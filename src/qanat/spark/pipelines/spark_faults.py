@@ -37,6 +37,13 @@ _FAULTS = (
             "spark.executor.memoryOverhead, or set a smaller limit_bytes"
         ),
     ),
+    (
+        ("are not at its leader: it moved", "moved to another broker while rows were uploaded"),
+        (
+            "the leader of a partition moved to another broker after rows were uploaded to the old one: nothing of the "
+            "batch was visible, and it is written again"
+        ),
+    ),
 )
 
 
