@@ -81,7 +81,7 @@ def answer_of(process: subprocess.Popen[str]) -> dict[str, float]:
 
 
 def started(data: str, stack: ExitStack) -> None:
-    settings = {"num.partitions": PARTITIONS, "http.port": -1, "inter.broker.port": 9093}
+    settings: dict[str, object] = {"num.partitions": PARTITIONS, "http.port": -1, "inter.broker.port": 9093}
     settings |= {"allow.unauthenticated.clients": "true"}
     for number, machine in enumerate(BROKERS):
         words = [word for name, value in settings.items() for word in ("-X", f"{name}={value}")]
@@ -106,8 +106,8 @@ def measured(folder: Path, topic: str, records: int, *, is_remote: bool) -> dict
             process = on(machine, "-m", "bench.spark.remote_ingest", *words, stdout=subprocess.PIPE)
             tasks.append(stack.enter_context(process))
         staged = [answer_of(task) for task in tasks]
-    words = ("commit", bootstrap, topic, str(folder), str(len(EXECUTORS)))
-    with on("d", "-m", "bench.spark.remote_ingest", *words, stdout=subprocess.PIPE) as driver:
+    committing = ("commit", bootstrap, topic, str(folder), str(len(EXECUTORS)))
+    with on("d", "-m", "bench.spark.remote_ingest", *committing, stdout=subprocess.PIPE) as driver:
         said = answer_of(driver)
     size = sum(one["bytes"] for one in staged)
     staging_s = max(one["seconds"] for one in staged)
@@ -169,7 +169,7 @@ def commit(bootstrap: str, topic: str, folder: str, tasks: int) -> None:
             senders.append(self)
             return super().__enter__()
 
-    exactly_once.Sender = Counted  # type: ignore[misc]
+    vars(exactly_once)["Sender"] = Counted
     waiting = [pickle.loads((Path(folder) / f"task-{number}").read_bytes()) for number in range(tasks)]
     staging = Staging(folder)
     before, began = time.process_time(), time.perf_counter()
