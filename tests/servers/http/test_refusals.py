@@ -12,6 +12,8 @@ import pytest
 from msgspec.structs import replace
 from tests.servers.http.serving import Answer, ServedNode, node_settings, served
 
+from qanat.security.settings import SecuritySettings
+
 
 @pytest.fixture(scope="module")
 def strict() -> Iterator[ServedNode]:
@@ -96,6 +98,32 @@ def test_web_pages_of_other_sites_are_refused(strict: ServedNode) -> None:
     refused(strict.get("/health", Origin="https://elsewhere.example"), 403, "another origin")
     refused(strict.post("/produce", {"topic": "t", "value": 1}, Origin="null"), 403)
     assert strict.get("/health", Origin=strict.url).status == 200
+
+
+def test_pages_that_resolve_their_name_to_the_broker_are_refused(strict: ServedNode) -> None:
+    foreign = "pages.example:8080"
+    record = {"topic": "t", "value": 1}
+    refused(strict.get("/health", Host=foreign), 421, "'pages.example'", "http.allowed.hosts")
+    refused(strict.get("/consume?topic=t", Host=foreign, Origin=f"http://{foreign}"), 421)
+    refused(strict.post("/produce", record, Host=foreign), 421)
+    for name in ("localhost:1", "queue", "10.1.2.3", "[::1]:8080"):
+        assert strict.post("/produce", record, Host=name).status == 200, name
+        assert strict.post("/produce", record, Host=name).status == 200, "on the fast path, too"
+    refused(strict.post("/produce", record, Host=foreign), 421)
+
+
+@pytest.mark.parametrize("allowed", ["other.example, Pages.example", "*"], ids=["listed", "every name"])
+def test_listed_names_are_accepted(allowed: str) -> None:
+    with served(node_settings(http_allowed_hosts=allowed)) as running:
+        assert running.get("/health", Host="pages.example:8080").status == 200
+
+
+def test_a_broker_with_authentication_is_called_by_any_name() -> None:
+    """Its pages have no rights of their own."""
+    security = SecuritySettings(listener_security_protocol="SASL_PLAINTEXT", sasl_enabled_mechanisms="SCRAM-SHA-256")
+    with served(replace(node_settings(), security=security)) as running:
+        assert running.get("/health", Host="pages.example").status == 200
+        assert running.get("/consume?topic=t", Host="pages.example").status == 401
 
 
 def test_sizes_are_limited(strict: ServedNode) -> None:

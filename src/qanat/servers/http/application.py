@@ -22,7 +22,7 @@ from qanat.servers.http.exchange import (
     Scope,
     Send,
     check_document,
-    refuse_other_origin,
+    refuse_foreign_pages,
 )
 from qanat.servers.http.inputs import decoded
 from qanat.servers.http.operations import SENT, Operation, Routes, read_query
@@ -72,8 +72,7 @@ class Application:
                 if given is not None or not operation.is_public:
                     caller.authenticated(await self._context.authentication.authenticate(given, caller))
             exchange = Exchange(self._context, caller, scope, receive, send)
-            if exchange.header(b"origin") is not None:
-                refuse_other_origin(exchange)
+            refuse_foreign_pages(exchange)
             exchange.path = places
             outcome = await self._outcome(operation, exchange)
             if outcome is SENT:

@@ -8,6 +8,7 @@ from qanat.servers.http.authentication import HttpAuthentication
 from qanat.servers.http.caller import CLIENT_ID
 from qanat.servers.http.groups.members import Members
 from qanat.servers.http.kafka_gateway import KafkaGateway
+from qanat.servers.http.known_hosts import KnownHosts
 from qanat.servers.http.records.idempotency import Idempotency
 from qanat.servers.http.records.partition_reads import PartitionReads
 from qanat.servers.http.records.record_routing import RecordRouter
@@ -40,6 +41,7 @@ class HttpContext:
         self.authentication = HttpAuthentication(
             None if security is None else security.mechanisms, guard, broker.metadata.image
         )
+        self.hosts = KnownHosts(settings.allowed_hosts, broker.metadata.image)
         self.gateway = KafkaGateway(broker, intercepted, security, settings.http_request_timeout_ms / 1000)
         self.topics = TopicLookup(self.gateway)
         self.router = RecordRouter(self.gateway)

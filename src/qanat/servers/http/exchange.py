@@ -127,10 +127,12 @@ def _inflated(body: bytes, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def refuse_other_origin(exchange: Exchange) -> None:
-    """Refuse a web page of another origin: it must not use a broker that its reader happens to reach."""
-    origin = (exchange.header(b"origin") or b"").partition(b"://")[2]
-    if origin != exchange.header(b"host"):
+def refuse_foreign_pages(exchange: Exchange) -> None:
+    """Refuse web pages from elsewhere: they must not use a broker that their reader happens to reach."""
+    host, origin = exchange.header(b"host"), exchange.header(b"origin")
+    if not exchange.context.authentication.is_required:
+        exchange.context.hosts.require(host)
+    if origin is not None and origin.partition(b"://")[2] != host:
         raise Problem(
             403,
             "a web page of another origin asks: serve it from this address, or ask from a program of your own",

@@ -22,6 +22,9 @@ class HttpSettings(Settings, frozen=True):
 
     http_host_name: str = "127.0.0.1"
     """Address that HTTP is served on; loopback by default."""
+    http_allowed_hosts: str = ""
+    """Names by which clients may call a broker without authentication, separated by commas, besides addresses, names
+    without a dot and those of listeners. `*` allows every name, also of web pages that resolve theirs to the broker."""
     http_port: Port | None = None
     """Port of the HTTP server; 0 takes a free one, -1 serves none. Without it 8080, unless that is taken."""
     http_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] | None = None
@@ -59,3 +62,7 @@ class HttpSettings(Settings, frozen=True):
     """A group member over HTTP that is silent for so long is removed."""
     http_idempotency_retention_ms: Positive = 24 * 60 * 60 * 1000
     """How long an Idempotency-Key is kept."""
+
+    @property
+    def allowed_hosts(self) -> tuple[str, ...]:
+        return tuple(name for part in self.http_allowed_hosts.split(",") if (name := part.strip()))

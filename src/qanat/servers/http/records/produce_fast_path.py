@@ -39,6 +39,9 @@ def may_take_fast_path(context: HttpContext, scope: Scope) -> bool:
     for name, value in scope["headers"]:
         if name == b"content-type":
             is_json = value == JSON
+        elif name == b"host":
+            if value not in context.hosts.known:
+                return False
         elif name in _WITH_MEANING:
             return False
     return is_json and context.settings.http_acks == "all"
