@@ -18,7 +18,7 @@ from bench.page import HEADINGS
 from bench.processes import affinity, open_files_allowed
 from bench.protected import guesses, rules
 from bench.protected.servers import Secrets, kafka, qanat
-from bench.protected.workloads import QUICK, WORKLOADS
+from bench.protected.workloads import QUICK, WORKLOADS, on_one_topic
 from bench.rounds import Pair, Rounds
 from qanat.app.bench import machine, report
 from qanat.app.bench.figures import Row
@@ -104,7 +104,7 @@ class Run:
             self._settings["TLS"] = self._agreed(pair)
             for workload in WORKLOADS:
                 if self._has_time_for(workload.name):
-                    yield sides.measure(workload.quick() if self._asked.quick else workload, pair)
+                    yield sides.measure(on_one_topic(workload.quick()) if self._asked.quick else workload, pair)
 
     def _agreed(self, pair: Pair) -> str:
         """The version and the cipher that each side chooses."""
