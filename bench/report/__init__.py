@@ -1,7 +1,7 @@
 """The performance report: all measurements one after the other, one page, its plots, one JSON.
 
     python -m bench.report                          an hour at most; make performance does the same
-    python -m bench.report --quick                  six minutes at most, into build/
+    python -m bench.report --quick                  twelve minutes at most, into build/
     python -m bench.report --only failover,peers    some parts
     python -m bench.report --reuse build/performance-run                composes again, measures nothing
     python -m bench.report --reuse docs/performance/report.json         the same, from the published figures

@@ -20,7 +20,7 @@ from bench.report.sections import headlines
 
 PAGE, QUICK_PAGE = Path("docs/performance.md"), Path("build/performance.md")
 KEEP = Path("build/performance-run")
-LONGEST_S, QUICK_LONGEST_S = 3600.0, 360.0
+LONGEST_S, QUICK_LONGEST_S = 3600.0, 720.0
 _COMPOSING_S = 5.0
 EXIT_NOT_MET = 1
 EXIT_REFUSED = 2
@@ -111,7 +111,7 @@ def _show(text: str) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m bench.report", description="Measure everything and write the page.")
-    parser.add_argument("--quick", action="store_true", help=f"at most six minutes, into {QUICK_PAGE}")
+    parser.add_argument("--quick", action="store_true", help=f"at most twelve minutes, into {QUICK_PAGE}")
     parser.add_argument("--only", default="", help=f"some parts, separated by commas: {', '.join(NAMES)}")
     parser.add_argument("--rounds", type=int, default=FEWEST_ROUNDS, help="of each comparison, at least 5")
     parser.add_argument("--keep", type=Path, default=KEEP, help=f"folder for what each part has found ({KEEP})")

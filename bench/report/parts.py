@@ -71,7 +71,7 @@ PARTS = (
         _broker_steps(),
         [[*_bench(_QUICK_BROKER), "--quick"]],
         22 * _MINUTE,
-        90.0,
+        210.0,
         takes_minutes=True,
     ),
     Part(
@@ -80,7 +80,7 @@ PARTS = (
         (("bench.three",),),
         (("bench.three", "--quick", "--only", "100,fsync-100"),),
         8 * _MINUTE,
-        40.0,
+        100.0,
     ),
     Part(
         "failover",
@@ -88,7 +88,7 @@ PARTS = (
         (("bench.failover", "--tries", "10", "--stops", "5"),),
         (("bench.failover", "--quick", "--kafka-tries", "1", "--only", "kill"),),
         6 * _MINUTE,
-        48.0,
+        80.0,
         takes_rounds=False,
     ),
     Part(
@@ -97,7 +97,7 @@ PARTS = (
         (("bench.protected",),),
         (("bench.protected", "--quick"),),
         6 * _MINUTE,
-        60.0,
+        90.0,
         takes_minutes=True,
     ),
     Part(
@@ -114,7 +114,7 @@ PARTS = (
         (("bench.spark",),),
         (("bench.spark", "--quick", "--records", "100000"),),
         9 * _MINUTE,
-        50.0,
+        110.0,
     ),
     Part(
         "limit",
@@ -122,7 +122,7 @@ PARTS = (
         [[*_bench(_LIMITED), "--without-kafka"]],
         [[*_bench(_LIMITED[:1]), "--without-kafka", "--quick"]],
         1 * _MINUTE,
-        12.0,
+        30.0,
     ),
     Part(
         "profile",

@@ -12,7 +12,7 @@ figures as JSON](performance/report.json); repeat it on your machine:
 make performance
 ```
 
-It takes an hour at most, `make performance ARGS=--quick` six minutes (into `build/`). What is not available, such as
+It takes an hour at most, `make performance ARGS=--quick` twelve minutes (into `build/`). What is not available, such as
 Apache Kafka without Maven and Java, is named below, and the rest is measured. `ARGS="--only broker,spark"` measures
 some parts, `ARGS="--reuse build/performance-run"` composes the page again from the last results, `--check` exits with 1
 for a missed floor, or for a figure behind another system without a plan. `ARGS=--help` lists all options.

@@ -120,6 +120,7 @@ sinks:
 """
 
 
+@pytest.mark.long
 def test_streams_are_joined_within_their_watermarks(
     spark: SparkSession, broker: EmbeddedBroker, topic: str, tmp_path: Path
 ) -> None:

@@ -91,6 +91,7 @@ exec {sys.executable} "$@"
     register(spark)
 
 
+@pytest.mark.long
 def test_a_query_goes_on_when_a_python_process_was_too_slow_for_spark(
     spark: SparkSession, broker: EmbeddedBroker, topic: str, tmp_path: Path, slow_to_start: Path
 ) -> None:
