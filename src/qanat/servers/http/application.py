@@ -22,7 +22,7 @@ from qanat.servers.http.exchange import (
     Scope,
     Send,
     check_document,
-    refuse_foreign_pages,
+    refuse_other_pages,
 )
 from qanat.servers.http.inputs import decoded
 from qanat.servers.http.operations import SENT, Operation, Routes, read_query
@@ -72,7 +72,7 @@ class Application:
                 if given is not None or not operation.is_public:
                     caller.authenticated(await self._context.authentication.authenticate(given, caller))
             exchange = Exchange(self._context, caller, scope, receive, send)
-            refuse_foreign_pages(exchange)
+            refuse_other_pages(exchange)
             exchange.path = places
             outcome = await self._outcome(operation, exchange)
             if outcome is SENT:

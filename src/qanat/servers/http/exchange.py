@@ -127,7 +127,7 @@ def _inflated(body: bytes, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def refuse_foreign_pages(exchange: Exchange) -> None:
+def refuse_other_pages(exchange: Exchange) -> None:
     """Refuse web pages from elsewhere: they must not use a broker that their reader happens to reach."""
     host, origin = exchange.header(b"host"), exchange.header(b"origin")
     if not exchange.context.authentication.is_required:

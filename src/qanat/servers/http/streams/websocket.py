@@ -15,7 +15,7 @@ from qanat.model.errors import QanatError
 from qanat.servers.http.api_keys import authorization_of
 from qanat.servers.http.caller import caller_of
 from qanat.servers.http.denials import with_denial
-from qanat.servers.http.exchange import Exchange, Receive, Scope, Send, refuse_foreign_pages
+from qanat.servers.http.exchange import Exchange, Receive, Scope, Send, refuse_other_pages
 from qanat.servers.http.operations import Operation, Routes, read_query
 from qanat.servers.http.problems import CONTENT_TYPE, Problem, problem_of
 from qanat.servers.http.records.partition_reads import Cursor
@@ -78,7 +78,7 @@ async def serve_websocket(context: HttpContext, scope: Scope, receive: Receive, 
     exchange = Exchange(context, caller, scope, receive, send)
     try:
         operation, exchange.path = _ROUTES.find("GET", scope["path"])
-        refuse_foreign_pages(exchange)
+        refuse_other_pages(exchange)
         if context.authentication.is_required:
             caller.authenticated(await context.authentication.authenticate(authorization_of(scope), caller))
         query: StreamQuery = read_query(operation, scope["query_string"])
