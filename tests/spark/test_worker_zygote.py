@@ -94,6 +94,15 @@ def test_an_exception_is_reported_as_an_interpreter_does(
     assert errors.endswith("LookupError: no such row\n")
 
 
+def test_a_module_that_the_zygote_has_imported_runs_without_a_warning(
+    zygote: tuple[Path, subprocess.Popen[bytes]], folder: Path
+) -> None:
+    with launched(zygote[0], folder, "qanat.spark.reads.stream_reader") as asked:
+        _, errors = asked.communicate("")
+
+    assert (asked.returncode, errors) == (0, "")
+
+
 def test_a_process_ends_with_its_launcher(zygote: tuple[Path, subprocess.Popen[bytes]], folder: Path) -> None:
     with launched(zygote[0], folder, "waiting") as asked:
         assert asked.stdout is not None

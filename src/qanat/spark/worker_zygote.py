@@ -188,6 +188,7 @@ def _become(
     os.chdir(folder)
     sys.path[:] = [folder, *_path_entries(environment.get("PYTHONPATH", "")), *installed]
     sys.argv[:] = ["-m", *arguments[1:]]
+    sys.modules.pop(arguments[0], None)  # It runs anew, and `runpy` would warn of the one that is there.
     runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
     sys.exit(0)
 
