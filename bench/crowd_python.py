@@ -7,6 +7,7 @@ import ssl
 import struct
 import sys
 import time
+from abc import ABC, abstractmethod
 from typing import Any
 
 _TIMEOUT_S = 60
@@ -36,7 +37,7 @@ class _Work:
             self.done.set_result(None)
 
 
-class _Client(asyncio.Protocol):
+class _Client(asyncio.Protocol, ABC):
     """A connection that takes whole answers; its first ones are those of its authentication."""
 
     def __init__(self) -> None:
@@ -58,8 +59,9 @@ class _Client(asyncio.Protocol):
             elif self._work is not None:
                 self.take(answer, self._work)
 
+    @abstractmethod
     def take(self, answer: bytes, work: _Work) -> None:
-        raise NotImplementedError
+        """Take an answer that is not one of the authentication."""
 
     async def log_in(self, name: str, password: str) -> None:
         token = f"\0{name}\0{password}".encode()

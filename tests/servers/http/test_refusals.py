@@ -100,6 +100,34 @@ def test_web_pages_of_other_sites_are_refused(strict: ServedNode) -> None:
     assert strict.get("/health", Origin=strict.url).status == 200
 
 
+@pytest.mark.parametrize("allowed", ["https://a.example, https://pages.example", "*"], ids=["listed", "every page"])
+def test_pages_of_listed_origins_may_use_the_broker(allowed: str) -> None:
+    page = "https://pages.example"
+    ask = {"Origin": page, "Access-Control-Request-Method": "POST"}
+    with served(node_settings(http_cors_allowed_origins=allowed)) as running:
+        asked = running.call("OPTIONS", "/produce", headers=ask)
+        assert (asked.status, asked.headers["access-control-allow-origin"]) == (200, page)
+        assert asked.headers["access-control-allow-methods"] == "POST"
+        assert "authorization" in asked.headers["access-control-allow-headers"]
+        for answer in (
+            running.post("/produce", {"topic": "t", "value": 1}, Origin=page),
+            running.get("/api/v1/topics/nope", Origin=page),
+        ):
+            assert (answer.headers["access-control-allow-origin"], answer.headers["vary"]) == (page, "origin")
+        assert "access-control-allow-origin" not in running.get("/health").headers, "it lasts for one request"
+        refused(running.call("OPTIONS", "/nope", headers=ask), 404)
+
+
+def test_pages_of_other_origins_get_no_permission(strict: ServedNode) -> None:
+    ask = {"Origin": "https://pages.example", "Access-Control-Request-Method": "POST"}
+    assert "access-control-allow-origin" not in refused(strict.call("OPTIONS", "/produce", headers=ask), 405).headers
+    with served(node_settings(http_cors_allowed_origins="https://a.example")) as running:
+        assert (
+            "access-control-allow-origin" not in refused(running.call("OPTIONS", "/produce", headers=ask), 405).headers
+        )
+        refused(running.get("/health", Origin=ask["Origin"]), 403, "http.cors.allowed.origins")
+
+
 def test_pages_that_resolve_their_name_to_the_broker_are_refused(strict: ServedNode) -> None:
     foreign = "pages.example:8080"
     record = {"topic": "t", "value": 1}

@@ -7,7 +7,8 @@
                     `paging` listings a page at a time
 - `context`         the parts that operations share
 - `caller`          the client of a request; `authentication` finds its principal, by a password or by `api_keys`;
-                    `denials` says what it may not, `known_hosts` by which names it may call
+                    `denials` says what it may not, `known_hosts` by which names it may call,
+                    `cors` which web pages may
 - `kafka_gateway`   Kafka requests for a caller: to this broker's handlers, or to the broker that leads;
                     `broker_links` connections to the others
 - `topic_lookup`    topics by name, created on first use

@@ -14,6 +14,7 @@ import msgspec
 from qanat.model.errors import QanatError
 from qanat.servers.http.api_keys import authorization_of
 from qanat.servers.http.caller import HttpCaller, caller_of
+from qanat.servers.http.cors import permission
 from qanat.servers.http.denials import with_denial
 from qanat.servers.http.exchange import (
     Exchange,
@@ -64,6 +65,9 @@ class Application:
                     self._context.counters.duration_s.observe(perf_counter() - began)
                     return
                 receive = left
+            if self._context.origins.admit(scope):
+                self._send(scope, "preflight", permission(self._routes.methods_at(scope["path"])), began)
+                return
             operation, places = self._routes.find(scope["method"], scope["path"])
             name = operation.name
             caller = caller_of(scope, self._context.gateway.security)
@@ -90,6 +94,9 @@ class Application:
         except Exception as bug:  # noqa: BLE001 - a bug ends this request, not the broker
             failure("bug while serving an HTTP request", bug, request=f"{scope['method']} {scope['path']}")
             reply = _problem_reply(Problem(500, "this is a bug in the broker: its log has the details"), scope)
+        self._send(scope, name, reply, began)
+
+    def _send(self, scope: Scope, name: str, reply: Reply, began: float) -> None:
         counters = self._context.counters
         counters.answered[name, reply.status] = counters.answered.get((name, reply.status), 0) + 1
         counters.duration_s.observe(perf_counter() - began)

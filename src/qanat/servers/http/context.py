@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from qanat.servers.http.authentication import HttpAuthentication
 from qanat.servers.http.caller import CLIENT_ID
+from qanat.servers.http.cors import AllowedOrigins
 from qanat.servers.http.groups.members import Members
 from qanat.servers.http.kafka_gateway import KafkaGateway
 from qanat.servers.http.known_hosts import KnownHosts
@@ -42,6 +43,7 @@ class HttpContext:
             None if security is None else security.mechanisms, guard, broker.metadata.image
         )
         self.hosts = KnownHosts(settings.allowed_hosts, broker.metadata.image)
+        self.origins = AllowedOrigins(settings.cors_allowed_origins)
         self.gateway = KafkaGateway(broker, intercepted, security, settings.http_request_timeout_ms / 1000)
         self.topics = TopicLookup(self.gateway)
         self.router = RecordRouter(self.gateway)

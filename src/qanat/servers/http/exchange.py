@@ -132,11 +132,13 @@ def refuse_other_pages(exchange: Exchange) -> None:
     host, origin = exchange.header(b"host"), exchange.header(b"origin")
     if not exchange.context.authentication.is_required:
         exchange.context.hosts.require(host)
-    if origin is not None and origin.partition(b"://")[2] != host:
-        raise Problem(
-            403,
-            "a web page of another origin asks: serve it from this address, or ask from a program of your own",
-        )
+    if origin is None or origin.partition(b"://")[2] == host or exchange.context.origins.allows(origin):
+        return
+    raise Problem(
+        403,
+        "a web page of another origin asks: list its origin in http.cors.allowed.origins, serve it from this address, "
+        "or ask from a program of your own",
+    )
 
 
 def check_document(exchange: Exchange, body: bytes) -> None:

@@ -120,11 +120,16 @@ class Routes:
         methods, placed = self._methods(path)
         operation = methods.get("GET" if method == "HEAD" else method)
         if operation is None:
-            allowed = ", ".join(sorted({*methods, *(["HEAD"] if "GET" in methods else [])}))
+            allowed = self.methods_at(path)
             raise Problem(
                 405, f"{method} is not answered at {path}; {allowed} is", headers=((b"allow", allowed.encode()),)
             )
         return operation, placed
+
+    def methods_at(self, path: str) -> str:
+        """The methods that are answered at a path; raises a problem where there are none."""
+        methods, _ = self._methods(path)
+        return ", ".join(sorted({*methods, *(["HEAD"] if "GET" in methods else [])}))
 
     def _methods(self, path: str) -> tuple[dict[str, Operation], dict[str, str]]:
         exact = self._exact.get(path)

@@ -25,6 +25,9 @@ class HttpSettings(Settings, frozen=True):
     http_allowed_hosts: str = ""
     """Names by which clients may call a broker without authentication, separated by commas, besides addresses, names
     without a dot and those of listeners. `*` allows every name, also of web pages that resolve theirs to the broker."""
+    http_cors_allowed_origins: str = ""
+    """Origins, such as `https://pages.example`, separated by commas, whose web pages may use this broker; `*` is every
+    page. They authenticate as every client does."""
     http_port: Port | None = None
     """Port of the HTTP server; 0 takes a free one, -1 serves none. Without it 8080, unless that is taken."""
     http_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] | None = None
@@ -65,4 +68,12 @@ class HttpSettings(Settings, frozen=True):
 
     @property
     def allowed_hosts(self) -> tuple[str, ...]:
-        return tuple(name for part in self.http_allowed_hosts.split(",") if (name := part.strip()))
+        return _listed(self.http_allowed_hosts)
+
+    @property
+    def cors_allowed_origins(self) -> tuple[str, ...]:
+        return _listed(self.http_cors_allowed_origins)
+
+
+def _listed(names: str) -> tuple[str, ...]:
+    return tuple(name for part in names.split(",") if (name := part.strip()))
