@@ -62,7 +62,7 @@ def create(client: RawClient, topic: str, **configs: str) -> None:
 def produce(client: RawClient, topic: str, batch: bytes) -> int:
     """The error of a batch."""
     rows = [TopicProduceData(topic, partition_data=[PartitionProduceData(0, memoryview(batch))])]
-    answer = client.ask(ApiKey.PRODUCE, 8, ProduceRequest(acks=1, timeout_ms=10_000, topic_data=rows))
+    answer = client.ask(ApiKey.PRODUCE, 8, ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=rows))
     return int(answer.responses[0].partition_responses[0].error_code)
 
 

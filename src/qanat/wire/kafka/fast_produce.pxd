@@ -1,10 +1,12 @@
 # The C types of fast_produce.py, for Cython; nothing here changes what the code means.
 cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_GET_BUFFER
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 cdef bint COMPILED
 cdef int FIRST_VERSION, FLEXIBLE_FROM, LAST_VERSION, ZSTD_FROM, START_FROM, ERRORS_FROM, SMALLEST_BATCH
+cdef int FIRST_ANSWER, START_ANSWER, ERRORS_ANSWER, FLEXIBLE_ANSWER
 cdef int LENGTH_AT, BYTES_BEFORE_LENGTH, MAGIC_AT, CRC_AT, ATTRIBUTES_AT, LAST_DELTA_AT, MAX_TIMESTAMP_AT, PRODUCER_ID_AT, COUNT_AT
 cdef int PRODUCER_EPOCH_AT, BASE_SEQUENCE_AT, CODECS, LAST_CODEC, ZSTD, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL
 
@@ -47,3 +49,22 @@ cdef bint _is_plain_name(const unsigned char* data, Py_ssize_t position, Py_ssiz
 cdef bint _is_usual(const unsigned char* data, FastProduce request) except -1
 @cython.locals(attributes=int, count=int32_t, header=FastHeader)
 cdef FastHeader _header(const unsigned char* data, Py_ssize_t at, Py_ssize_t end)
+
+cdef inline bytes new_bytes(Py_ssize_t size):
+    return PyBytes_FromStringAndSize(NULL, size)
+
+# Only of bytes that nobody has seen yet.
+cdef inline unsigned char* bytes_start(bytes data) noexcept:
+    return <unsigned char*> PyBytes_AS_STRING(data)
+
+@cython.locals(size=Py_ssize_t)
+cpdef bytes write_fast_produce(FastProduce request, int64_t base_offset, int64_t append_time_ms, int64_t log_start_offset)
+@cython.locals(size=Py_ssize_t)
+cdef Py_ssize_t _answer_size(FastProduce request) except -1
+@cython.locals(version=int, is_flexible=bint, name=bytes, length=Py_ssize_t, at=Py_ssize_t, place=Py_ssize_t)
+cdef int _answer(
+    unsigned char* target, Py_ssize_t size, FastProduce request,
+    int64_t base_offset, int64_t append_time_ms, int64_t log_start_offset
+) except -1
+@cython.locals(end=Py_ssize_t, place=Py_ssize_t)
+cdef Py_ssize_t put(unsigned char* target, Py_ssize_t at, int64_t value, int width) noexcept

@@ -10,7 +10,6 @@ Compiled and interpreted like `wire.record_reader`.
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,6 +23,11 @@ LAST_VERSION = 12
 ZSTD_FROM = 7
 START_FROM = 5
 ERRORS_FROM = 8
+FIRST_ANSWER = 44
+START_ANSWER = FIRST_ANSWER + 8
+ERRORS_ANSWER = START_ANSWER + 6
+FLEXIBLE_ANSWER = 51
+"""Sizes of answers without the topic's name."""
 CLIENT_ID_AT = 10
 SMALLEST_BATCH = 61
 LENGTH_AT = 8
@@ -300,27 +304,77 @@ def _header(data: Buffer, at: int, end: int) -> FastHeader | None:
     return header
 
 
-_plain_head = Struct(">iiih").pack
-_plain_partitions = Struct(">i").pack(1)
-_flexible_head = Struct(">iixBB").pack
-_before_start = Struct(">ihqqi").pack
-_with_start = Struct(">ihqqqi").pack
-_with_errors = Struct(">ihqqqihi").pack
-_flexible_tail = Struct(">BihqqqBBBBiB").pack
-
-
 def write_fast_produce(request: FastProduce, base_offset: int, append_time_ms: int, log_start_offset: int) -> bytes:
     """The answer to an appended batch, size and header included."""
-    name, index, version = request.name, request.index, request.version
-    if version >= FLEXIBLE_FROM:
-        tail = _flexible_tail(2, index, 0, base_offset, append_time_ms, log_start_offset, 1, 0, 0, 0, 0, 0)
-        head = _flexible_head(7 + len(name) + len(tail), request.correlation_id, 2, len(name) + 1)
-        return head + name + tail
-    if version >= ERRORS_FROM:
-        tail = _with_errors(index, 0, base_offset, append_time_ms, log_start_offset, 0, -1, 0)
-    elif version >= START_FROM:
-        tail = _with_start(index, 0, base_offset, append_time_ms, log_start_offset, 0)
+    size = _answer_size(request)
+    if COMPILED:
+        answer = new_bytes(size)  # type: ignore[name-defined]  # noqa: F821
+        _answer(bytes_start(answer), size, request, base_offset, append_time_ms, log_start_offset)  # type: ignore[name-defined]  # noqa: F821
+        return answer  # type: ignore[no-any-return]
+    target = bytearray(size)
+    _answer(target, size, request, base_offset, append_time_ms, log_start_offset)
+    return bytes(target)
+
+
+def _answer_size(request: FastProduce) -> int:
+    size = len(request.name)
+    if request.version >= FLEXIBLE_FROM:
+        return size + FLEXIBLE_ANSWER
+    if request.version >= ERRORS_FROM:
+        return size + ERRORS_ANSWER
+    return size + (START_ANSWER if request.version >= START_FROM else FIRST_ANSWER)
+
+
+def _answer(
+    target: bytearray,
+    size: int,
+    request: FastProduce,
+    base_offset: int,
+    append_time_ms: int,
+    log_start_offset: int,
+) -> None:
+    """Fill `target`, which has the size of the answer."""
+    version = request.version
+    is_flexible = version >= FLEXIBLE_FROM
+    name = request.name
+    length = len(name)
+    put(target, 0, size - 4, 4)
+    put(target, 4, request.correlation_id, 4)
+    if is_flexible:
+        put(target, 8, 0, 1)
+        put(target, 9, 2, 1)
+        at = put(target, 10, length + 1, 1)
     else:
-        tail = _before_start(index, 0, base_offset, append_time_ms, 0)
-    head = _plain_head(14 + len(name) + len(tail), request.correlation_id, 1, len(name))
-    return head + name + _plain_partitions + tail
+        put(target, 8, 1, 4)
+        at = put(target, 12, length, 2)
+    for place in range(length):
+        target[at + place] = name[place]
+    at = put(target, at + length, 2, 1) if is_flexible else put(target, at + length, 1, 4)
+    at = put(target, at, request.index, 4)
+    at = put(target, at, 0, 2)
+    at = put(target, at, base_offset, 8)
+    at = put(target, at, append_time_ms, 8)
+    if version >= START_FROM:
+        at = put(target, at, log_start_offset, 8)
+    if is_flexible:
+        at = put(target, at, 1, 1)  # No errors of records, no message, no tags.
+        at = put(target, at, 0, 3)
+    elif version >= ERRORS_FROM:
+        at = put(target, at, 0, 4)
+        at = put(target, at, -1, 2)
+    at = put(target, at, 0, 4)
+    if is_flexible:
+        at = put(target, at, 0, 1)
+    if at != size:
+        raise AssertionError("an answer differs from its size")
+
+
+def put(target: bytearray, at: int, value: int, width: int) -> int:
+    """Write a number of `width` bytes; where the next one begins."""
+    end = at + width
+    place = end - 1
+    while place >= at:
+        target[place] = value & 0xFF
+        value >>= 8
+        place -= 1
+    return end
