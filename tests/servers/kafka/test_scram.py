@@ -118,7 +118,7 @@ def test_kafka_python_logs_in_and_is_refused(broker: EmbeddedBroker, alice: str,
     finally:
         admin.close()
     with pytest.raises(kafka_errors.KafkaError):
-        kafka.KafkaAdminClient(**settings, sasl_plain_password="guess", bootstrap_timeout_ms=20_000)
+        kafka.KafkaAdminClient(**settings, sasl_plain_password="guess", bootstrap_timeout_ms=3_000)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
