@@ -78,7 +78,7 @@ BUGS = (
     Bug(
         "C02",
         replication.lead_on_after_a_restart,
-        11260,
+        12654,
         _three_replicas("power loss", "power loss of all", work_s=0.01),
     ),
     Bug("C22", replication.show_what_is_not_committed, 3, _three_replicas()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from types import TracebackType
 
@@ -20,8 +21,12 @@ class Patches:
         self._before: list[tuple[object, str, object]] = []
 
     def put(self, owner: object, name: str, part: object) -> None:
-        """Replace a part of a module or class; a class may inherit it."""
+        """Replace a part of a module or class; a class may inherit it.
+
+        A function must take the arguments of the one before: a call that fails would be found by any run.
+        """
         assert hasattr(owner, name), f"{owner} has no {name}"
+        assert _takes_the_same(getattr(owner, name), part), f"{name} of {owner} takes other arguments"
         self._before.append((owner, name, vars(owner).get(name, INHERITED)))
         setattr(owner, name, part)
 
@@ -37,6 +42,19 @@ class Patches:
                 delattr(owner, name)
             else:
                 setattr(owner, name, part)
+
+
+def _takes_the_same(before: object, part: object) -> bool:
+    if not inspect.isfunction(before) or not inspect.isfunction(part):
+        return True
+    parameters = inspect.signature(before).parameters.values()
+    by_place = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    by_name = {one.name: None for one in parameters if one.kind is one.KEYWORD_ONLY}
+    try:
+        inspect.signature(part).bind(*by_place, **by_name)
+    except TypeError:
+        return False
+    return True
 
 
 class Bug(Struct, frozen=True):

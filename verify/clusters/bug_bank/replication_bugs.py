@@ -179,7 +179,7 @@ def lead_on_after_a_restart(patches: Patches) -> None:
         return state.leader == local_replicas._node_id
 
     patches.put(LocalReplicas, "_leads", leads)
-    patches.put(elections, "_still_leads", lambda leader, before, nodes, rules: leader in nodes.alive)
+    patches.put(elections, "_still_leads", lambda leader, before, statuses: leader in statuses.nodes.alive)
 
 
 def show_what_is_not_committed(patches: Patches) -> None:
