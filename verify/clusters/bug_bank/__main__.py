@@ -19,7 +19,7 @@ import_interpreted()
 
 from verify.clusters.bug_bank.bank import BUGS, look_for  # noqa: E402 - what it imports is interpreted
 
-_MOST_SEEDS = 300
+_MOST_SEEDS = 1000
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -116,7 +116,7 @@ BUGS = (
     Bug(
         "C20",
         election.let_a_newcomer_lead_on,
-        12212,
+        35577,
         _two_replicas("kill", "pause", "power loss", has_operator=True),
     ),
     Bug("C18", election.evict_by_one_witness, 143, _three_replicas("refused link")),
