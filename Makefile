@@ -29,7 +29,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: guard performance security-fire spark-fire spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-peers bench-three bench-protected bench-http bench-failover sim sim-log bug-bank mutants growth stores chaos restart queue fuzz docs dist clean distclean
+.PHONY: guard performance security-fire spark-fire spark-backlog spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-peers bench-three bench-protected bench-http bench-failover sim sim-log bug-bank mutants growth stores chaos restart queue fuzz docs dist clean distclean
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -126,6 +126,9 @@ queue: $(READY) ## a queue with eight share consumers, some killed; make queue A
 
 spark-fire: $(READY) ## copy 1M records with Spark while driver, executors and broker are killed with -9
 	@$(BIN)/python -m verify.spark_fire $(ARGS)
+
+spark-backlog: $(READY) ## metrics, archive and mirror over 10M records each, killed with -9 in between; ARGS="--records 50000000 --pipeline metrics"
+	@$(BIN)/python -m verify.spark_backlog $(ARGS)
 
 security-fire: $(READY) ## rotate secrets of three brokers under load and kill -9, then lock an open cluster down; make security-fire SECONDS=600 ARGS="--store etcd"
 	@$(BIN)/python -m verify.security_fire $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)

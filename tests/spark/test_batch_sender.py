@@ -210,7 +210,7 @@ def test_rounds_without_a_common_partition_are_in_flight_together_and_in_order()
     with EmbeddedBroker() as broker, Sender(Access(broker.bootstrap_servers)) as sender:
         broker.create_topic("wide", partitions=4)
         sender.init_idempotent()
-        sender.base_offsets = {}
+        sender.landed = {}
 
         assert sender.send_all(batch for one in rows for batch in encoder.encode(one)) == 40_000
         found = broker.records("wide")
@@ -219,8 +219,9 @@ def test_rounds_without_a_common_partition_are_in_flight_together_and_in_order()
     for number in range(4):
         of_partition = [record.value or b"" for record in found if record.partition == number]
         assert of_partition == sorted(of_partition)
-    assert all(offsets == sorted(offsets) for offsets in sender.base_offsets.values())
-    assert sum(map(len, sender.base_offsets.values())) == 8
+    assert all(parts == sorted(parts) for parts in sender.landed.values())
+    assert sum(map(len, sender.landed.values())) == 8
+    assert sum(rows for parts in sender.landed.values() for _, rows in parts) == 40_000
 
 
 def test_a_fault_of_the_rows_leaves_nothing_on_its_way() -> None:

@@ -34,7 +34,7 @@ def topic_problems(address: str, topic: str, partitions: int, records: int) -> l
 def lake_problems(lake: Path, partitions: int, records: int) -> list[str]:
     """The lake must hold every record once."""
     rows: Counter[tuple[int, int, str]] = Counter()
-    for path in _files(lake):
+    for path in sink_files(lake):
         rows.update((row["partition"], row["offset"], row["value"]) for row in pq.read_table(path).to_pylist())
     each = records // partitions
     expected = {(one, number, value(one, number).decode()) for one in range(partitions) for number in range(each)}
@@ -44,7 +44,7 @@ def lake_problems(lake: Path, partitions: int, records: int) -> list[str]:
     return [f"lake: {len(some)} {what}, first {some[0]}" for what, some in wrong.items() if some]
 
 
-def _files(lake: Path) -> list[Path]:
+def sink_files(lake: Path) -> list[Path]:
     """The files in the log of Spark's sink. Other files are of unfinished attempts, and do not count."""
     entries = [path for path in (lake / _LOG).iterdir() if not path.name.startswith(".")]
     compacted = [path for path in entries if path.name.endswith(".compact")]

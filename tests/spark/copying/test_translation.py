@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from qanat.model.ids import TopicPartition
 from qanat.spark.copying.copy_task import stretches
 from qanat.spark.copying.ledger import RUNS_AT_ONCE, Copy, Ledger, copy_entry, map_entries, start_entry
-from qanat.spark.copying.translation import PartitionMap, Run, moved
+from qanat.spark.copying.translation import PartitionMap, Run, placed
 
 COPY = Copy("b.orders", "id-2", "orders", ("paris",))
 
@@ -25,7 +25,7 @@ def test_every_record_is_found_at_its_new_place(batches: list[list[int]]) -> Non
             old += gap
             offsets.append(old)
         pairs += [(offset, new + index) for index, offset in enumerate(offsets)]
-        for run in moved(stretches(np.array(offsets)), new):
+        for run in placed(stretches(np.array(offsets)), [(new, len(offsets))]):
             known.add(run)
         new += len(offsets) + 1
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -17,9 +19,12 @@ from tests.spark.conftest import QUIET
 from tests.spark.pipelines.test_archive import commit, committed, contents, next_record, send, settings_of
 
 from qanat.model.errors import QanatError
+from qanat.spark.copying import copy_target
+from qanat.spark.options.options import Access
 from qanat.spark.pipelines.bundled.catalogue import named
 from qanat.spark.pipelines.pipeline import RunOptions
 from qanat.spark.pipelines.query_watch import Stop, watch
+from qanat.spark.sink.batch_sender import Sender
 from qanat.testing import EmbeddedBroker
 
 if TYPE_CHECKING:
@@ -86,6 +91,37 @@ def test_a_mirror_shows_all_that_is_at_the_source(
     with pytest.raises(QanatError, match=r"all topics of pattern \.\* came from the target"):
         mirror(spark, oslo, paris, pattern=".*", prefix="oslo.")
     assert paris.topics() == ["orders"]
+
+
+@pytest.mark.parametrize("driver", ["here", "on another machine"])
+def test_rows_of_a_large_batch_pass_from_executors_to_the_target_and_their_offsets_are_known(
+    spark: SparkSession, paris: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: str
+) -> None:
+    senders: list[Sender] = []
+
+    def noted(access: Access) -> Sender:
+        senders.append(Sender(access))
+        return senders[-1]
+
+    monkeypatch.setattr(copy_target, "Sender", noted)
+    if driver != "here":
+        monkeypatch.setattr(copy_target, "host_identity", lambda: "another machine")
+    paris.create_topic("orders", partitions=2)
+    producer = Producer({"bootstrap.servers": paris.bootstrap_servers})
+    for number in range(8_000):
+        producer.produce("orders", b"%d" % number + b"." * 200, partition=number % 2)
+    assert producer.flush(240) == 0
+    commit(paris, "billing", "orders", {0: 2_500, 1: 3_999})
+
+    with EmbeddedBroker(data_dir=tmp_path / "data") as oslo:
+        assert mirror(spark, paris, oslo, topics="orders", limit_bytes="600k") == 8_000
+
+        assert contents(oslo, "orders") == contents(paris, "orders")
+        found = committed(oslo, "billing", "orders", 2)
+        assert next_record(oslo, "orders", 0, found[0]) == next_record(paris, "orders", 0, 2_500)
+        assert next_record(oslo, "orders", 1, found[1]) == next_record(paris, "orders", 1, 3_999)
+        assert not [path for path in (tmp_path / "data").glob("broker-*/staging/**/*") if path.is_file()]
+    assert 0 < sum(sender.sent_bytes for sender in senders) < 0.05 * 8_000 * 200
 
 
 def test_topics_that_cannot_be_mirrored_are_refused(

@@ -21,7 +21,8 @@ from qanat.spark.copying.copy_task import COLUMNS, RESULT, Copied, CopyTask, Str
 from qanat.spark.copying.inventory import cluster_id, topics
 from qanat.spark.copying.ledger import Copy, Ledger, LedgerEntry, copy_entry, map_entries, read_entries, start_entry
 from qanat.spark.copying.provision import provide
-from qanat.spark.copying.translation import Run, moved
+from qanat.spark.copying.translation import placed
+from qanat.spark.host_identity import host_identity
 from qanat.spark.lake.commits import TopicState
 from qanat.spark.offsets import Offsets
 from qanat.spark.options.options import BATCH_BYTES, Access
@@ -29,6 +30,7 @@ from qanat.spark.reads.offset_lookup import Lookups
 from qanat.spark.sink.batch_sender import Sender
 from qanat.spark.sink.exactly_once import TRANSACTION_TIMEOUT_MS
 from qanat.spark.sink.outgoing_columns import EncodedBatch, Target
+from qanat.spark.sink.remote_ingest import drop_files
 from qanat.spark.sink.row_batches import Encoder
 from qanat.spark.sink.staging import Staging
 from qanat.wire.compression import Codec
@@ -50,6 +52,7 @@ class CopyTarget:
     """The target cluster with its ledger. Use it in a `with`."""
 
     def __init__(self, access: Access, ledger_topic: str) -> None:
+        self._access = access
         self._topic = ledger_topic
         self.lookups = Lookups(access)
         self._sender = Sender(access)
@@ -102,45 +105,51 @@ class CopyTarget:
             names={source: one.topic for source, one in copies.items()},
             counts={name: state.partitions for name, state in there.items()},
             positions=self.ledger.positions(copies.values()),
+            access=self._access,
             staging=staging,
             folder=folder,
+            driver=host_identity(),
             codec=codec,
             batch_bytes=largest_batch(there.values()),
         )
         by_name = {one.topic: one for one in copies.values()}
         waiting = Staging(staging)
+        done: list[Copied] = []
         try:
             rows = frame.select(*COLUMNS).mapInArrow(lambda batches: copy_rows(batches, task), RESULT).collect()
             done = [unpacked(bytes(row[0])) for row in rows]
             return self._write(done, waiting, by_name)
+        except BaseException:
+            self._drop_uploads(done)
+            raise
         finally:
-            waiting.drop(folder)
+            waiting.drop(folder, [one.staged for one in done])
+
+    def _drop_uploads(self, done: list[Copied]) -> None:
+        """Delete rows that brokers store for a transaction that was not."""
+        files = [file for one in done for file in one.staged.remote_files]
+        if files:
+            self._sender.run(drop_files(self._sender.cluster, files))
 
     def _write(self, done: list[Copied], waiting: Staging, copies: Mapping[str, Copy]) -> int:
-        if not any(one.staged.entries for one in done):
+        count = sum(one.staged.rows for one in done)
+        if not count:
             return 0
-        old_offsets: dict[TopicPartition, list[Stretches]] = {}
-
-        def coming() -> Iterator[EncodedBatch]:
-            for one in done:
-                for batch, old in zip(waiting.read(one.staged), one.old, strict=True):
-                    old_offsets.setdefault(batch.at, []).append(old)
-                    yield batch
+        old: dict[TopicPartition, Stretches] = {}
+        for one in done:
+            for at, some in one.old.items():
+                old.setdefault(at, []).extend(some)
 
         def entries() -> Iterator[LedgerEntry]:
-            landed = self._sender.base_offsets or {}
-            for at, some in old_offsets.items():
-                runs: list[Run] = []
-                for old, new in zip(some, landed[at], strict=True):
-                    runs += moved(old, new)
-                yield from map_entries(copies[at.topic], at.partition, runs)
+            for at, landed in (self._sender.landed or {}).items():
+                yield from map_entries(copies[at.topic], at.partition, placed(old[at], landed))
 
-        self._transact(coming(), entries)
-        return sum(one.staged.rows for one in done)
+        self._transact((batch for one in done for batch in waiting.take(one.staged)), entries)
+        return count
 
     def _transact(self, batches: Iterator[EncodedBatch], entries: Callable[[], Iterable[LedgerEntry]]) -> None:
         sender, producer = self._sender, self._producer
-        sender.base_offsets = {}
+        sender.landed = {}
         try:
             sender.send_all(batches)
             written = list(entries())

@@ -1,4 +1,4 @@
-"""An executor's part of a copy: rows encoded into batches and staged, with the old offsets of each batch."""
+"""An executor's part of a copy: rows encoded into batches and staged at the brokers, with their old offsets."""
 
 from __future__ import annotations
 
@@ -11,9 +11,17 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from qanat.model.ids import TopicPartition
+from qanat.spark.host_identity import host_identity
+from qanat.spark.options.options import Access
+from qanat.spark.sink.batch_sender import Sender
+from qanat.spark.sink.local_brokers import LocalBrokers
+from qanat.spark.sink.local_ingest import LocalIngestFiles
 from qanat.spark.sink.outgoing_columns import EncodedBatch, Target
+from qanat.spark.sink.remote_ingest import RemoteIngest
 from qanat.spark.sink.row_batches import Encoder
-from qanat.spark.sink.staging import Staged, Staging
+from qanat.spark.sink.row_staging import RowStaging
+from qanat.spark.sink.staging import Staged, StageWriter, Staging
+from qanat.spark.worker_memory import retain_memory
 from qanat.wire.compression import Codec
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
@@ -33,25 +41,31 @@ class CopyTask:
     """The number of partitions of each new topic."""
     positions: Mapping[TopicPartition, int]
     """By old names: rows before these offsets were copied earlier."""
+    access: Access
+    """The target."""
     staging: str
     folder: str
+    driver: str
+    """The identity of the driver's machine: it can send files on it that a broker does not ingest."""
     codec: str = "none"
     batch_bytes: int = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """The result of a task: staged batches, and the old offsets of each."""
+    """The result of a task: staged batches, and the old offsets of their rows by the new partitions, in order."""
 
     staged: Staged
-    old: tuple[Stretches, ...]
+    old: Mapping[TopicPartition, Stretches]
 
 
 def copy_rows(batches: Iterable[pa.RecordBatch], task: CopyTask) -> Iterator[pa.RecordBatch]:
     """The function that Spark runs: rows in `COLUMNS`, in order within a partition, into one row of bytes."""
-    old: list[Stretches] = []
-    staged = Staging(task.staging).stage(task.folder, _encoded(batches, task, old))
-    packed = pickle.dumps(Copied(staged, tuple(old)))
+    old: dict[TopicPartition, Stretches] = {}
+    retain_memory()
+    with Sender(task.access) as sender:
+        staged = sender.run(_staged(_encoded(batches, task, old), task, sender))
+    packed = pickle.dumps(Copied(staged, old))
     yield pa.RecordBatch.from_pydict({"copied": pa.array([packed], pa.binary())})
 
 
@@ -61,7 +75,24 @@ def unpacked(packed: bytes) -> Copied:
     return found
 
 
-def _encoded(batches: Iterable[pa.RecordBatch], task: CopyTask, old: list[Stretches]) -> Iterator[EncodedBatch]:
+async def _staged(batches: Iterable[EncodedBatch], task: CopyTask, sender: Sender) -> Staged:
+    """Stage batches beside brokers of this machine, else at those that take uploads, else for the driver."""
+    is_local = host_identity() == task.driver
+    local_files = LocalIngestFiles(LocalBrokers(sender.cluster), task.folder, 0) if is_local else None
+    with StageWriter(Staging(task.staging), task.folder) as writer:
+        staging = RowStaging(writer, local_files, RemoteIngest(sender.cluster, task.folder))
+        try:
+            for batch in batches:
+                await staging.add(batch)
+            return await staging.close()
+        except BaseException:
+            await staging.drop()
+            raise
+
+
+def _encoded(
+    batches: Iterable[pa.RecordBatch], task: CopyTask, old: dict[TopicPartition, Stretches]
+) -> Iterator[EncodedBatch]:
     target = Target(None, Codec[task.codec.upper()], task.batch_bytes, has_headers=True)
     encoder = Encoder(target, dict(task.counts))
     for batch in batches:
@@ -71,12 +102,9 @@ def _encoded(batches: Iterable[pa.RecordBatch], task: CopyTask, old: list[Stretc
                 rows = rows.filter(pc.greater_equal(rows.column("offset"), wanted))
             if not rows.num_rows:
                 continue
-            offsets = rows.column("offset").to_numpy()
-            done = 0
-            for one in encoder.encode(_renamed(rows, task.names[at.topic])):
-                old.append(stretches(offsets[done : done + one.rows]))
-                done += one.rows
-                yield one
+            new = TopicPartition(task.names[at.topic], at.partition)
+            old.setdefault(new, []).extend(stretches(rows.column("offset").to_numpy()))
+            yield from encoder.encode(_renamed(rows, new.topic))
 
 
 def _renamed(rows: pa.RecordBatch, topic: str) -> pa.RecordBatch:

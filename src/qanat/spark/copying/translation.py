@@ -75,14 +75,20 @@ class PartitionMap:
         return self._new[index + 1] if index + 1 < len(self._new) else self.end
 
 
-def moved(stretches: Iterable[tuple[int, int]], new: int) -> list[Run]:
-    """Runs from stretches of old offsets `(first, rows)` that got new ones from `new` on.
+def placed(stretches: Iterable[tuple[int, int]], landed: Iterable[tuple[int, int]]) -> list[Run]:
+    """Runs from stretches of old offsets `(first, rows)` that landed in parts, each `(new offset, rows)`, in order.
 
-    >>> moved([(5, 2), (9, 1)], 100)
-    [Run(old=5, new=100, rows=2), Run(old=9, new=102, rows=1)]
+    >>> placed([(5, 2), (9, 3)], [(100, 3), (200, 2)])
+    [Run(old=5, new=100, rows=2), Run(old=9, new=102, rows=1), Run(old=10, new=200, rows=2)]
     """
     found: list[Run] = []
-    for first, rows in stretches:
-        found.append(Run(first, new, rows))
-        new += rows
+    coming = iter(stretches)
+    first = left = 0
+    for new, rows in landed:
+        while rows:
+            if not left:
+                first, left = next(coming)
+            count = min(left, rows)
+            found.append(Run(first, new, count))
+            first, left, new, rows = first + count, left - count, new + count, rows - count
     return found

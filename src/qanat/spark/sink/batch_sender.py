@@ -22,6 +22,7 @@ from qanat.model.ids import TopicPartition
 from qanat.spark.options.options import Access
 from qanat.spark.reads.offset_lookup import cluster_of, loop_factory
 from qanat.spark.sink.outgoing_columns import EncodedBatch, RowsError
+from qanat.wire.batch_header import read_header
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch  # type: ignore[import-untyped]
@@ -85,8 +86,9 @@ class Sender:
         self.acks = ALL
         self.sent_bytes = 0
         """Bytes of batches, and of names in place of them."""
-        self.base_offsets: dict[TopicPartition, list[int]] | None = None
-        """The base offsets of a producer's batches, in the order in which they were sent, if a caller wants them."""
+        self.landed: dict[TopicPartition, list[tuple[int, int]]] | None = None
+        """The base offset and the rows of a producer's batches and files, in the order in which they were sent, if a
+        caller wants them."""
 
     def __enter__(self) -> Sender:
         return self
@@ -231,6 +233,7 @@ class Sender:
             await produce(self._cluster, topic, batches, self.acks, deadline)
             return
         landed = await self.producer.send(topic, batches, deadline, self.acks)
-        if self.base_offsets is not None:
+        if self.landed is not None:
             for number, offset in landed.items():
-                self.base_offsets.setdefault(TopicPartition(topic, number), []).append(offset)
+                rows = read_header(batches[number]).record_count
+                self.landed.setdefault(TopicPartition(topic, number), []).append((offset, rows))
