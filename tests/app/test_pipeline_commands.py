@@ -8,6 +8,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,15 @@ def test_progress_is_a_line_per_batch_without_a_terminal(capsys: pytest.CaptureF
         "state 12 rows, 34 KB, 5 duplicates, 6 late"
     )
     assert table([TALLY]).row_count == 1
+
+
+def test_a_query_that_started_again_shows_its_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where Java was killed, another one counts its batches from the beginning."""
+    lines, again = LineDisplay("metrics"), replace(TALLY, batches=1)
+    for tally in (TALLY, replace(TALLY, batches=0), again, again):
+        lines.show([tally])
+
+    assert capsys.readouterr().err.splitlines() == [line(TALLY), line(again)]
 
 
 def test_prometheus_reads_the_progress() -> None:

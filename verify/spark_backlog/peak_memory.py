@@ -62,7 +62,7 @@ def kind_of(command: str) -> str | None:
 
 def _memory_mb(pid: int) -> tuple[float, float]:
     """Resident memory, and the part of it that belongs to no file."""
-    with contextlib.suppress(OSError, IndexError, ValueError):
+    with contextlib.suppress(OSError, LookupError, ValueError):
         lines = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
         return tuple(int(lines[name].split()[0]) / 1024 for name in ("VmRSS", "RssAnon"))  # type: ignore[return-value]
     return 0.0, 0.0

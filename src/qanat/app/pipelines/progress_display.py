@@ -51,7 +51,8 @@ class LineDisplay:
 
     def show(self, tallies: list[Tally], *, is_stopping: bool = False) -> None:
         for tally in tallies:
-            if tally.batches > self._seen.get(tally.query, 0):
+            # A query that started again, with another Java, counts from the beginning.
+            if tally.batches not in (0, self._seen.get(tally.query, 0)):
                 self._seen[tally.query] = tally.batches
                 print(line(tally), file=sys.stderr, flush=True)
 

@@ -19,8 +19,10 @@ from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.spark.offsets import Offsets
 from qanat.spark.options.options import Subscription
-from qanat.spark.pipelines.batch_job import Report
+from qanat.spark.pipelines.batch_job import BatchJob, Report
+from qanat.spark.pipelines.client_batches import client_query, is_connect
 from qanat.spark.pipelines.document import PipelineError
+from qanat.spark.pipelines.durations import seconds_of
 from qanat.spark.pipelines.pipeline import RunOptions
 from qanat.spark.pipelines.query import Query
 from qanat.spark.reads.offset_lookup import Lookups
@@ -55,8 +57,11 @@ def start_query(
     run_options: RunOptions,
     folder: str,
     take: Callable[[DataFrame], int],
-) -> MicroBatchQuery:
+) -> MicroBatchQuery | BatchJob:
     """A running query that passes its micro-batches to `take`, one after the other."""
+    if is_connect(spark):
+        is_available_now = run_options.is_available_now
+        return client_query(spark, name, options, seconds_of(every), take, is_available_now=is_available_now)
 
     def begin(written: dict[int, int | None]) -> StreamingQuery:
         reader = spark.readStream.format("qanat").option("includeHeaders", "true")
