@@ -24,20 +24,30 @@ _TIMEOUT_S = 60.0
 class BrokerProcess:
     """`qanat start` on one port and one directory, started and killed any number of times."""
 
-    def __init__(self, folder: Path, settings: Sequence[str] = ()) -> None:
-        """`settings` are further ones, as `name=value`."""
+    def __init__(
+        self, folder: Path, settings: Sequence[str] = (), host: str = "127.0.0.1", before: Sequence[str] = ()
+    ) -> None:
+        """`settings` are further ones, as `name=value`; `before` are words before the command, for another network."""
         self._folder = folder
         self._settings = settings
+        self._host, self._before = host, before
         with socket.create_server(("127.0.0.1", 0)) as free:
             self._port: int = free.getsockname()[1]
-        self.address = f"127.0.0.1:{self._port}"
+        self.address = f"{host}:{self._port}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Return once the port accepts connections."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("QANAT_")}
-        line = [sys.executable, "-m", "qanat.app", "start", "--port", str(self._port)]
-        line += ["--data-dir", str(self._folder / "data"), "-X", "offsets.topic.num.partitions=4"]
+        line = [*self._before, sys.executable, "-m", "qanat.app", "start", "--host", self._host]
+        line += [
+            "--port",
+            str(self._port),
+            "--data-dir",
+            str(self._folder / "data"),
+            "-X",
+            "offsets.topic.num.partitions=4",
+        ]
         line += ["-X", "group.initial.rebalance.delay.ms=0"]
         line += [word for setting in self._settings for word in ("-X", setting)]
         with (self._folder / "broker.log").open("ab") as log:
@@ -45,7 +55,7 @@ class BrokerProcess:
         deadline = time.monotonic() + _TIMEOUT_S
         while time.monotonic() < deadline:
             try:
-                socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
+                socket.create_connection((self._host, self._port), timeout=1).close()
             except OSError:
                 if self._process.poll() is not None:
                     break

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from tools.spark_cluster import standalone_cluster
 
 from verify.spark_fire.conductor import copy_under_kills
+from verify.spark_fire.elsewhere import THIS, another_machine
 
 
 def main() -> int:
@@ -20,13 +21,15 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=4, help="of each: driver, executor, worker, broker")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--local", action="store_true", help="no cluster: executors inside the driver")
+    parser.add_argument("--elsewhere", action="store_true", help="the broker in a network namespace (Linux, root)")
     given = parser.parse_args()
     kinds = ["driver", "worker", "broker"] if given.local else ["driver", "executor", "worker", "broker"]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="spark-fire-")))
         master = "local[2,20]" if given.local else stack.enter_context(standalone_cluster(folder))
         kills = kinds * given.kills
-        outcome = copy_under_kills(folder, master, given.records, given.batch, kills, given.seed, _show)
+        machine = stack.enter_context(another_machine()) if given.elsewhere else THIS
+        outcome = copy_under_kills(folder, master, given.records, given.batch, kills, given.seed, _show, machine)
     killed = ", ".join(f"{count} x {what}" for what, count in sorted(outcome.kills.items()))
     print(
         f"seed {given.seed}: {given.records:,} records to a topic and to a lake in {outcome.batches} batches and "

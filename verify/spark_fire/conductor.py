@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from verify.restart.kill import BrokerProcess
 from verify.spark_fire.checks import lake_problems, topic_problems, value
+from verify.spark_fire.elsewhere import THIS, Machine
 from verify.spark_fire.job import SINK, SOURCE
 from verify.spark_fire.victims import kill_one
 
@@ -72,12 +73,20 @@ class DriverProcess:
 
 
 def copy_under_kills(
-    folder: Path, master: str, records: int, per_batch: int, kills: list[str], seed: int, show: Show = lambda _: None
+    folder: Path,
+    master: str,
+    records: int,
+    per_batch: int,
+    kills: list[str],
+    seed: int,
+    show: Show = lambda _: None,
+    broker_machine: Machine = THIS,
 ) -> Outcome:
     """Copy so many records, in batches of `per_batch`, with these kills in an order that the seed draws."""
     random, outcome, began = Random(seed), Outcome(), time.monotonic()
     waiting = random.sample(kills, len(kills))
-    broker = BrokerProcess(folder)
+    settings = () if broker_machine == THIS else ("allow.unauthenticated.clients=true",)
+    broker = BrokerProcess(folder, settings, broker_machine.host, broker_machine.before)
     driver: DriverProcess | None = None
     try:
         broker.start()
