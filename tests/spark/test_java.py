@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from qanat.spark import java
 from qanat.spark.java import NoJavaError, require_java
+from qanat.spark.java_process import hide_its_end
 
 
 def pretend(folder: Path, version: str) -> Path:
@@ -70,3 +73,25 @@ def test_an_old_java_and_none_at_all_have_different_errors(tmp_path: Path, monke
     old.write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(NoJavaError, match=r"does not say its version\. Install one"):
         require_java()
+
+
+def test_a_java_that_ends_leaves_no_tracebacks(capfd: pytest.CaptureFixture[str]) -> None:
+    """py4j logs to the root logger, and Spark's server of accumulators prints, for each connection that ends."""
+    from pyspark.accumulators import AccumulatorTCPServer
+
+    logger = logging.getLogger()
+    handle_error, filters = AccumulatorTCPServer.handle_error, list(logger.filters)
+    try:
+        hide_its_end()
+        hide_its_end()
+        said = logger.makeRecord("root", logging.ERROR, "/py4j/clientserver.py", 1, "no answer", (), None)
+        other = logger.makeRecord("root", logging.ERROR, "/user/job.py", 1, "no order", (), None)
+
+        assert (bool(logger.filter(said)), bool(logger.filter(other))) == (False, True)
+        assert len(logger.filters) == len(filters) + 1
+        AccumulatorTCPServer.handle_error(None, None, ("127.0.0.1", 1))  # type: ignore[arg-type]
+        assert capfd.readouterr().err == ""
+    finally:
+        logger.filters[:] = filters
+        vars_of: Any = AccumulatorTCPServer
+        vars_of.handle_error = handle_error

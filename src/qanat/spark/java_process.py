@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from subprocess import TimeoutExpired
 from typing import Any
 
@@ -58,6 +59,22 @@ def described(code: int) -> str:
             "(--conf spark.driver.memory=1g)"
         )
     return f"Java ended with code {code}; --verbose shows its log"
+
+
+def hide_its_end() -> None:
+    """Let the sentence be all that is printed when Java ends: Spark and py4j print a traceback for each connection."""
+    from pyspark.accumulators import AccumulatorTCPServer
+
+    root = logging.getLogger()
+    if _says_more not in root.filters:
+        root.addFilter(_says_more)
+    server: Any = AccumulatorTCPServer
+    server.handle_error = lambda *_: None
+
+
+def _says_more(record: logging.LogRecord) -> bool:
+    """Whether a record of the root logger is another one than py4j's on a connection that ended."""
+    return record.module not in ("java_gateway", "clientserver")
 
 
 def discard() -> None:

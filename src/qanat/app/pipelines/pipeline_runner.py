@@ -15,7 +15,15 @@ from uuid import uuid4
 
 from qanat.app.pipelines.progress_display import ProgressDisplay, progress_display
 from qanat.model.pipeline_runs import RunState
-from qanat.spark.java_process import EXIT_WHEN_FULL, JavaEndedError, discard, has_ended, is_lost, reason_of_end
+from qanat.spark.java_process import (
+    EXIT_WHEN_FULL,
+    JavaEndedError,
+    discard,
+    has_ended,
+    hide_its_end,
+    is_lost,
+    reason_of_end,
+)
 from qanat.spark.options.options import access_of
 from qanat.spark.pipelines.back_off import BackOff
 from qanat.spark.pipelines.document import PipelineError
@@ -159,6 +167,8 @@ def _run_once(
     """Run in one Java; raises `JavaEndedError` when it ends before the pipeline."""
     given = {**quiet_settings(is_verbose=request.is_verbose, java_options=EXIT_WHEN_FULL), **request.spark_settings}
     spark = session(f"qanat-{pipeline.name}", request.master, given)
+    if not request.is_verbose:
+        hide_its_end()
     run_options = RunOptions(
         request.bootstrap,
         request.checkpoint,
