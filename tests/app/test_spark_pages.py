@@ -1,4 +1,4 @@
-"""Every command of docs/spark/from-the-connector.md runs as it stands, on a real broker and a real Spark."""
+"""Every command of these pages on Spark runs as it stands, on a real broker and a real Spark."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from tests.app.processes import clean_environment, running_broker
 from tests.app.secure.test_ten_minutes import END, missing
 from tests.app.test_operating_pipelines_page import BLOCK, ROOT, TIMEOUT_S, script_of
 
-PAGE = ROOT / "docs" / "spark" / "from-the-connector.md"
+PAGES = {"from-the-connector.md": 2, "sizing.md": 1}
+"""With the number of their blocks."""
 
 
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the page uses bash")
-def test_the_page_runs_as_it_stands(tmp_path: Path) -> None:
-    parts = [(found["commands"], found["printed"].splitlines()) for found in BLOCK.finditer(PAGE.read_text())]
+@pytest.mark.parametrize("page", PAGES)
+def test_the_page_runs_as_it_stands(tmp_path: Path, page: str) -> None:
+    text = (ROOT / "docs" / "spark" / page).read_text()
+    parts = [(found["commands"], found["printed"].splitlines()) for found in BLOCK.finditer(text)]
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, command in (("qanat", f"{sys.executable} -m qanat.app"), ("python", sys.executable)):
@@ -40,6 +43,6 @@ def test_the_page_runs_as_it_stands(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-3000:]
     printed = done.stdout.split(END)
 
-    assert len(parts) == 2
+    assert len(parts) == PAGES[page]
     for (commands, expected), output in zip(parts, printed, strict=False):
         assert missing(expected, output) == [], f"{commands}\n{output}"
