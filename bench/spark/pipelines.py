@@ -22,9 +22,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from tools.backlog.filling import fill
+from tools.backlog.measurements import AFTER_MS, SPAN_MS, Backlog
 from tools.servers import qanat
-from verify.spark_backlog.filling import fill
-from verify.spark_backlog.measurements import AFTER_MS, SPAN_MS, Backlog
 
 from bench.spark.sides import PARTITIONS
 from qanat.app.bench import machine, report

@@ -15,20 +15,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from tools.backlog.filling import Filled, fill
+from tools.backlog.measurements import AFTER_MS, SPAN_MS, Backlog
 from tools.spark_processes import descendants
 
 from verify.restart.kill import BrokerProcess
 from verify.spark_backlog.copies import lake_problems, topic_problems
-from verify.spark_backlog.filling import Filled, fill
-from verify.spark_backlog.measurements import AFTER_MS, SPAN_MS, Backlog
 from verify.spark_backlog.peak_memory import PeakMemory
-from verify.spark_backlog.windows import HOUR_MS, QUANTILE_ERROR, expected, from_lake, from_topic, window_problems
+from verify.spark_backlog.windows import (
+    HOUR_MS,
+    QUANTILE_ERROR,
+    expected,
+    from_lake,
+    from_topic,
+    read_topic,
+    window_problems,
+)
 
 Show = Callable[[str], None]
 TOPIC = "metrics.inbound"
 PIPELINES = ("metrics", "archive", "mirror")
 VICTIMS = ("driver", "broker", "Java", "worker")
-_WITHOUT_PROGRESS_S = 600.0
+_WITHOUT_PROGRESS_S = 1800.0
 _RESTARTS_MAX = 10
 _LAG = re.compile(r"^\S+: batch .*? lag ([\d,]+)", re.MULTILINE)
 
@@ -196,10 +204,8 @@ def _compare(
 
 
 def _compare_dead(address: str, filled: Filled, outcome: Outcome) -> None:
-    from demo.rollups import read_topic
-
     dead = read_topic(address, "metrics.dead")
-    late = sum(headers["x-exception"].startswith("late") for _, headers in dead)
+    late = sum(headers["x-exception"].startswith(b"late") for _, headers in dead)
     outcome.seen.append(f"{len(dead) - late:,} broken and {late:,} late records in metrics.dead")
     if (len(dead) - late, late) != (filled.broken, filled.late):
         outcome.problems.append(f"metrics.dead: {filled.broken:,} broken and {filled.late:,} late were sent")

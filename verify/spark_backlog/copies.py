@@ -10,9 +10,9 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from confluent_kafka import Consumer, TopicPartition
+from tools.backlog.filling import Digest
 
 from qanat.spark.lake.lake import Lake
-from verify.spark_backlog.filling import Digest
 
 _TIMEOUT_S = 1800.0
 _AT_ONCE = 20_000

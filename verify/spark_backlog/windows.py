@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
-from demo.rollups import read_topic
+from confluent_kafka import Consumer, TopicPartition
+from tools.backlog.measurements import Array, Backlog, series_name
 
-from verify.spark_backlog.measurements import Array, Backlog, series_name
 from verify.spark_fire.checks import sink_files
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
@@ -22,6 +22,7 @@ _SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 QUANTILE_ERROR = 0.01
 """What `metrics` promises by default."""
 _ROUNDING = 1e-9
+_TIMEOUT_S = 120.0
 
 Window = tuple[str, str, str, int]
 """Metric, source, size, start."""
@@ -92,6 +93,27 @@ def _quantile(values: Array, first: Array, count: Array, share: float) -> Array:
     above = np.minimum(below + 1, count - 1)
     low = values[first + below]
     found: Array = low + (values[first + above] - low) * (place - below)
+    return found
+
+
+def read_topic(address: str, topic: str) -> list[tuple[bytes, dict[str, bytes]]]:
+    """Values and headers of all committed records."""
+    options = {"bootstrap.servers": address, "group.id": "judge", "enable.auto.commit": False}
+    consumer = Consumer({**options, "isolation.level": "read_committed", "enable.partition.eof": True})
+    partitions = list(consumer.list_topics(topic, _TIMEOUT_S).topics[topic].partitions)
+    consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+    found: list[tuple[bytes, dict[str, bytes]]] = []
+    ended = 0
+    while ended < len(partitions):
+        messages = consumer.consume(5_000, _TIMEOUT_S)
+        if not messages:
+            raise RuntimeError(f"{topic} cannot be read to its end")
+        for message in messages:
+            if message.error() is not None:
+                ended += 1
+                continue
+            found.append((message.value() or b"", dict(message.headers() or ())))  # type: ignore[arg-type]
+    consumer.close()
     return found
 
 

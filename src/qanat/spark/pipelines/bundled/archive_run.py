@@ -23,7 +23,7 @@ from qanat.spark.lake.merging import merge_small
 from qanat.spark.lake.parquet import write_rows
 from qanat.spark.offsets import Offsets, to_json
 from qanat.spark.pipelines.bundled.archive_settings import ArchiveSettings
-from qanat.spark.pipelines.micro_batches import (
+from qanat.spark.pipelines.bundled.micro_batches import (
     PeriodicTask,
     find_partitions,
     start_offsets,

@@ -20,16 +20,16 @@ from qanat.spark.copying.provision import provide
 from qanat.spark.lake.commits import TopicState
 from qanat.spark.offsets import Offsets, to_json
 from qanat.spark.options.options import Access
-from qanat.spark.pipelines.bundled.mirror_routes import Routes
-from qanat.spark.pipelines.bundled.mirror_settings import MirrorSettings
-from qanat.spark.pipelines.document import PipelineError
-from qanat.spark.pipelines.micro_batches import (
+from qanat.spark.pipelines.bundled.micro_batches import (
     PeriodicTask,
     find_partitions,
     start_offsets,
     start_query,
     temporary_folder,
 )
+from qanat.spark.pipelines.bundled.mirror_routes import Routes
+from qanat.spark.pipelines.bundled.mirror_settings import MirrorSettings
+from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.pipeline import RunOptions, Stages
 from qanat.spark.reads.offset_lookup import Lookups
 

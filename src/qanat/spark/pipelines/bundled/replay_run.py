@@ -17,11 +17,11 @@ from qanat.spark.lake.commits import Commit, LakeFile, TopicState
 from qanat.spark.lake.lake import Lake
 from qanat.spark.offsets import from_json
 from qanat.spark.pipelines.batch_job import BatchJob, JobProgress
+from qanat.spark.pipelines.bundled.micro_batches import temporary_folder
 from qanat.spark.pipelines.bundled.replay_plan import RestoredTopic, Step, restored, selected, steps
 from qanat.spark.pipelines.bundled.replay_settings import ReplaySettings
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.lake_frames import rows
-from qanat.spark.pipelines.micro_batches import temporary_folder
 from qanat.spark.pipelines.pipeline import RunOptions, Stages
 from qanat.spark.reads.offset_lookup import Lookups
 from qanat.spark.session import task_slots

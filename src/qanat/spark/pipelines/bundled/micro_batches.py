@@ -20,7 +20,7 @@ from qanat.model.ids import TopicPartition
 from qanat.spark.offsets import Offsets
 from qanat.spark.options.options import Subscription
 from qanat.spark.pipelines.batch_job import BatchJob, Report
-from qanat.spark.pipelines.client_batches import client_query, is_connect
+from qanat.spark.pipelines.bundled.client_batches import client_query, is_connect
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.durations import seconds_of
 from qanat.spark.pipelines.pipeline import RunOptions

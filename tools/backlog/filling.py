@@ -15,7 +15,7 @@ from qanat.spark.sink.local_ingest import LocalIngestFiles
 from qanat.spark.sink.outgoing_columns import Target
 from qanat.spark.sink.row_batches import Encoder
 from qanat.wire.compression import Codec
-from verify.spark_backlog.measurements import PARTITIONS, Backlog
+from tools.backlog.measurements import PARTITIONS, Backlog
 
 _TIMEOUT_S = 60.0
 
