@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from qanat.cluster import keys, values
+from qanat.cluster.host_defaults import default_configs, default_replicas
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.placement import Assignment, check_assignment, check_rows, place
 from qanat.cluster.rejection import Rejection
@@ -36,7 +37,10 @@ class TopicDefaults(Struct, frozen=True):
     """What a topic gets by default."""
 
     partitions: int = 4
-    replication_factor: int = 1
+    replication_factor: int | None = 1
+    """None leaves it to the number of hosts (`host_defaults`)."""
+    by_hosts: bool = False
+    """Whether `min.insync.replicas` is left to the number of hosts as well."""
 
 
 class CreateTopic(Struct, frozen=True):
@@ -72,7 +76,8 @@ def decide_create(
     assignment = _assign(image, request, defaults)
     if isinstance(assignment, Rejection):
         return assignment
-    overrides = checked(request.configs, check_configs)
+    wanted = {**(default_configs(image, assignment) if defaults.by_hosts else {}), **request.configs}
+    overrides = checked(wanted, check_configs)
     if isinstance(overrides, Rejection):
         return overrides
     topic = values.Topic(
@@ -109,7 +114,10 @@ def _assign(image: MetadataImage, request: CreateTopic, defaults: TopicDefaults)
     if (rejection := _judge_numbers(request)) is not None:
         return rejection
     partitions = defaults.partitions if request.partitions == DEFAULT else request.partitions
-    factor = defaults.replication_factor if request.replication_factor == DEFAULT else request.replication_factor
+    factor = request.replication_factor
+    if factor == DEFAULT:
+        told = defaults.replication_factor
+        factor = default_replicas(image) if told is None else told
     brokers = sorted(image.brokers)
     return place(brokers, range(partitions), factor, _ring_start(request.topic_id, brokers), _racks(image))
 

@@ -55,7 +55,7 @@ class ControllerLoop:
         self._topics: dict[str, None] = {}
         self._arrived: dict[int, tuple[int, int]] = {}
         """The epoch of each broker, and since when, by our clock, we know of it."""
-        self._auto_rebalance = AutoRebalance(settings, self._carry_out)
+        self._auto_rebalance = AutoRebalance(settings, self._carry_out, node.metadata.commit)
         self.proofs = ReplicaProofs(node, settings, peers, replica_logs, self.look_at)
         self.waiting = WaitingElections(settings, self.proofs)
 

@@ -21,6 +21,7 @@ from qanat.cluster import keys, values
 from qanat.cluster.acls import AclPlan
 from qanat.cluster.credentials import CredentialPlan
 from qanat.cluster.format_levels import LevelPlan, first_level, require_known
+from qanat.cluster.host_defaults import MIN_IN_SYNC
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.reassignments import PartitionPlan
 from qanat.cluster.rejection import Rejection
@@ -78,7 +79,11 @@ class MetadataChanges:
         """Create a topic and open its replicas; returns once clients can use it."""
         await self._membership.wait_until_registered()
         broker = self._settings.broker
-        defaults = TopicDefaults(broker.num_partitions, broker.default_replication_factor)
+        defaults = TopicDefaults(
+            broker.num_partitions,
+            broker.default_replication_factor,
+            by_hosts=MIN_IN_SYNC not in self._settings.topic_defaults,
+        )
         return await self.carry_out(
             lambda image: decide_create(image, request, self._settings.check_topic, defaults), is_dry_run=is_dry_run
         )

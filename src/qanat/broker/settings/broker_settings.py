@@ -69,8 +69,9 @@ class BrokerSettings(Settings, frozen=True):
     """How long a broker that stops waits for others to take over what it leads."""
     num_partitions: Positive = 4
     """Partitions of a topic that is created without a number."""
-    default_replication_factor: Positive = 1
-    """Replicas of a topic that is created without a number."""
+    default_replication_factor: Positive | None = None
+    """Replicas of a topic that is created without a number; without it 3 where brokers run on three hosts or more, with
+    `min.insync.replicas` 2 unless that is set, and else 1."""
     auto_create_topics_enable: bool = True
     """Whether a topic is created when a client first asks for it."""
     delete_topic_enable: bool = True
