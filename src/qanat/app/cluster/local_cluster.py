@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from qanat.app.cluster.cluster_plan import ClusterPlan
 from qanat.app.cluster.local_security import asked_as_broker, listeners_of, with_secrets
 from qanat.app.cluster.pid_file import ClusterError
 from qanat.app.cluster.supervisor import Supervisor
+from qanat.app.node.service_manager import ServiceManager
 from qanat.app.terminal.progress import status_line
 from qanat.connection.cluster import Cluster
 from qanat.model.errors import QanatError
@@ -28,10 +30,20 @@ WHOLE_S = 120.0
 
 def serve_plan(plan: ClusterPlan, restart_after_s: float | None, etcd: EtcdMember | None = None) -> int:
     """Run the brokers of a plan until a signal stops them; returns the exit code. The caller holds the lock."""
-    return asyncio.run(_serve(with_secrets(plan), restart_after_s, etcd))
+    manager = ServiceManager(os.environ)
+    return asyncio.run(_serve(with_secrets(plan), restart_after_s, etcd, manager))
 
 
-async def _serve(plan: ClusterPlan, restart_after_s: float | None, etcd: EtcdMember | None) -> int:
+async def _serve(
+    plan: ClusterPlan, restart_after_s: float | None, etcd: EtcdMember | None, manager: ServiceManager
+) -> int:
+    async with manager.watched():
+        return await _run(plan, restart_after_s, etcd, manager)
+
+
+async def _run(
+    plan: ClusterPlan, restart_after_s: float | None, etcd: EtcdMember | None, manager: ServiceManager
+) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -49,12 +61,14 @@ async def _serve(plan: ClusterPlan, restart_after_s: float | None, etcd: EtcdMem
             stopping.cancel()
             await starting
         print(_banner(plan, supervisor), flush=True)
+        manager.ready(f"{len(plan.brokers)} brokers")
         ends = {asyncio.create_task(stop.wait()), asyncio.create_task(supervisor.all_failed.wait())}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         for end in ends:
             end.cancel()
         if supervisor.all_failed.is_set():
             raise ClusterError(f"no broker is left: see the logs in {plan.data_dir}")
+        manager.stopping()
         print("stopping", file=sys.stderr, flush=True)
     finally:
         if watching is not None:

@@ -13,6 +13,7 @@
 - `etcd_connection`  from settings to an open metadata store in etcd
 - `etcd_server`      etcd on this machine: find the program, run members of a local cluster
 - `serving`          a node at work: opened, announced, closed at a signal
+- `service_manager`  systemd: ready, stopping, watchdog
 - `banner`           the summary that `qanat start` prints
 - `event_log`        log events on stderr, as text or JSON
 

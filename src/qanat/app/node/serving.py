@@ -19,6 +19,7 @@ from pathlib import Path
 from qanat.app.node.banner import banner, durability, recovered
 from qanat.app.node.event_log import LogFormat, configure
 from qanat.app.node.node import Node
+from qanat.app.node.service_manager import ServiceManager
 from qanat.app.settings.loading import Loaded, assignment, flag, load
 from qanat.app.settings.source_value import SourceValue
 from qanat.broker.runtime.operator_events import damage
@@ -60,8 +61,9 @@ def serve(flags: StartFlags, environment: Mapping[str, str], presets: Iterable[S
     loaded = load([*presets, *flags.values()], flags.config, environment)
     for notice in loaded.notices:
         log_event(notice)
+    manager = ServiceManager(os.environ)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_serve(loaded))
+        return runner.run(_serve(loaded, manager))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -72,14 +74,16 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
-async def _serve(loaded: Loaded) -> int:
+async def _serve(loaded: Loaded, manager: ServiceManager) -> int:
     stop = asyncio.Event()
     _listen_to_signals(stop)
     began = time.perf_counter()
-    async with Node(loaded.settings, on_fault=_on_fault) as node:
+    async with manager.watched(), Node(loaded.settings, on_fault=_on_fault) as node:
         _announce(node, round((time.perf_counter() - began) * 1000))
+        manager.ready(f"serving on {node.address}")
         collect_rarely()
         await stop.wait()
+        manager.stopping()
         log_event("stopping")
     log_event("stopped")
     return 0
