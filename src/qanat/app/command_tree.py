@@ -126,6 +126,8 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
         (
             Command("get", "get:get", "Show settings in force."),
             Command("set", "set:set_settings", "Change settings."),
+            Command("check", "check:check", "Check a broker's settings without starting it."),
+            Command("explain", "explain:explain", "Explain a setting of a broker, and where its value comes from."),
         ),
     ),
     CommandGroup(

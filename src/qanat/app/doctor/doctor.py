@@ -16,7 +16,6 @@ from cyclopts import Parameter
 
 from qanat.app.client.arguments import WrongArgumentError
 from qanat.app.cluster.pid_file import read_pid_file
-from qanat.app.doctor import security_checks
 from qanat.app.doctor.finding import Finding
 from qanat.app.doctor.machine_checks import (
     check_checksum,
@@ -29,6 +28,8 @@ from qanat.app.doctor.machine_checks import (
     check_sync_latency,
     check_uvloop,
 )
+from qanat.app.doctor.security_checks import check_stored
+from qanat.app.doctor.setup_rules import RULES, Setup
 from qanat.app.doctor.store_checks import check_etcd, check_sqlite
 from qanat.app.doctor.stored_security import read_stored
 from qanat.app.secure.secure_setup import SecureFiles
@@ -113,17 +114,8 @@ def examine_security(data_dir: str, config: Path | None = None, assignments: Seq
         stored = read_stored(settings)
     except (QanatError, WrongArgumentError) as fault:
         return [Finding("settings", "fail", str(fault), "Repair the setting; then qanat doctor again.")]
-    folder = Path(settings.data_dir)
-    return [
-        security_checks.check_listeners(plan),
-        security_checks.check_authentication(plan),
-        security_checks.check_authorizer(plan, settings.security),
-        security_checks.check_super_users(settings.security),
-        security_checks.check_login_limits(plan, settings.security),
-        security_checks.check_files(plan, folder, has_users=bool(stored.iterations)),
-        security_checks.check_certificates(plan, folder),
-        *security_checks.check_stored(stored),
-    ]
+    setup = Setup(settings, plan, max(1, len(stored.hosts)), has_users=bool(stored.iterations))
+    return [*(rule.check(setup) for rule in RULES), *check_stored(stored)]
 
 
 def broker_settings_of(data_dir: str, config: Path | None, assignments: Sequence[str] = ()) -> NodeSettings:

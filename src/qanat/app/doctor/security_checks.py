@@ -52,10 +52,10 @@ def check_authentication(plan: ListenerPlan) -> Finding:
     return Finding("authentication", "ok", "required of every client")
 
 
-def check_authorizer(plan: ListenerPlan, settings: SecuritySettings) -> Finding:
-    """Whether users may do only what rules allow."""
+def check_authorizer(plan: ListenerPlan, settings: SecuritySettings, *, is_needed: bool = False) -> Finding:
+    """Whether users may do only what rules allow; `is_needed` also where there are no users."""
     if not settings.authorizer_class_name:
-        if not any(one.requires_authentication for one in plan.clients):
+        if not is_needed and not any(one.requires_authentication for one in plan.clients):
             return Finding("authorization", "ok", "no users, no rules")
         advice = "-X authorizer.class.name=StandardAuthorizer -X super.users=User:admin"
         return Finding("authorization", "warn", "every user may do everything", advice)

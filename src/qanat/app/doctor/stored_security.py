@@ -11,6 +11,7 @@ from qanat.app.node.metadata_store import open_store
 from qanat.app.settings.node_settings import NodeSettings
 from qanat.broker.security.acl_entries import UnknownRuleError, rule_of
 from qanat.cluster import keys, values
+from qanat.cluster.host_defaults import hosts_of
 from qanat.cluster.image import MetadataImage
 from qanat.security.acls import Acl
 
@@ -23,6 +24,8 @@ class StoredSecurity:
     """By user and mechanism."""
     acls: tuple[Acl, ...] = ()
     api_keys: Mapping[str, values.ApiKey] = field(default_factory=dict)
+    hosts: frozenset[str] = frozenset()
+    """The hosts of the brokers that run."""
 
 
 def read_stored(settings: NodeSettings) -> StoredSecurity:
@@ -37,14 +40,15 @@ def read_stored(settings: NodeSettings) -> StoredSecurity:
 async def _read(settings: NodeSettings) -> StoredSecurity:
     store = await open_store(settings)
     try:
-        found = [await store.list(prefix) for prefix in (keys.CREDENTIALS, keys.ACLS, keys.API_KEYS)]
+        found = [await store.list(prefix) for prefix in (keys.CREDENTIALS, keys.ACLS, keys.API_KEYS, keys.BROKERS)]
     finally:
         await store.close()
-    users, rules, api_keys = (MetadataImage.of(one) for one in found)
+    users, rules, api_keys, running = (MetadataImage.of(one) for one in found)
     return StoredSecurity(
         {who: credential.iterations for who, credential in users.credentials.items()},
         tuple(acl for entry in rules.acls.values() if (acl := _rule(entry)) is not None),
         api_keys.api_keys,
+        frozenset(hosts_of(running.brokers)),
     )
 
 

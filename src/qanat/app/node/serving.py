@@ -23,6 +23,7 @@ from qanat.app.node.service_manager import ServiceManager
 from qanat.app.settings.loading import Loaded, assignment, flag, load
 from qanat.app.settings.source_value import SourceValue
 from qanat.broker.runtime.operator_events import damage
+from qanat.cluster.host_defaults import hosts_of
 from qanat.model.errors import QanatError
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.telemetry.events import LogLevel, failure, log_event
@@ -61,6 +62,8 @@ def serve(flags: StartFlags, environment: Mapping[str, str], presets: Iterable[S
     loaded = load([*presets, *flags.values()], flags.config, environment)
     for notice in loaded.notices:
         log_event(notice)
+    if loaded.settings.environment != "dev":
+        _require_fit(loaded, hosts=1)
     manager = ServiceManager(os.environ)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_serve(loaded, manager))
@@ -79,6 +82,9 @@ async def _serve(loaded: Loaded, manager: ServiceManager) -> int:
     _listen_to_signals(stop)
     began = time.perf_counter()
     async with manager.watched(), Node(loaded.settings, on_fault=_on_fault) as node:
+        hosts = len(hosts_of(node.broker.metadata.image.brokers))
+        if loaded.settings.environment != "dev" and hosts > 1:
+            _require_fit(loaded, hosts)
         _announce(node, round((time.perf_counter() - began) * 1000))
         manager.ready(f"serving on {node.address}")
         collect_rarely()
@@ -87,6 +93,17 @@ async def _serve(loaded: Loaded, manager: ServiceManager) -> int:
         log_event("stopping")
     log_event("stopped")
     return 0
+
+
+def _require_fit(loaded: Loaded, hosts: int) -> None:
+    """Hold the set-up to the rules of its environment, which are imported only where there are any."""
+    from qanat.app.doctor.setup_rules import Setup, require_fit
+    from qanat.app.settings.listener_plan import plan_listeners
+
+    def warn(text: str) -> None:
+        log_event(text, level="warning")
+
+    require_fit(Setup(loaded.settings, plan_listeners(loaded.settings), hosts), loaded.values, warn)
 
 
 def collect_rarely() -> None:

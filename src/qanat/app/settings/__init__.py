@@ -5,6 +5,7 @@
 - `environment`        `QANAT_NUM_PARTITIONS` and other variables
 - `aliases`            the one table of other spellings, and of settings without effect
 - `own_settings`       settings that belong to the node itself
+- `environments`       `dev`, `staging`, `production`, and their defaults
 - `metadata_settings`  settings of the metadata store
 - `catalogue`          every setting, with the struct that owns it
 - `secret_values`      secrets from files, variables and commands
@@ -14,6 +15,7 @@
 - `node_settings`      `NodeSettings`: the settings of a node, package by package
 - `listener_plan`      the listeners of a node, resolved: for clients, brokers, HTTP, metrics
 - `loading`            all sources combined into `NodeSettings`
+- `faults`             the first error raised, or all of them collected
 - `settings_page`      `docs/operating/settings.md`, generated
 
 Rule 1: nothing is ignored in silence. An unknown name is an error that says where it stands and which name is nearest;

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from qanat.app.settings.aliases import BY_VARIABLE
+from qanat.app.settings.faults import Faults
 from qanat.app.settings.listener_names import PER_LISTENER
 from qanat.app.settings.source_value import SourceValue
 from qanat.model.errors import InvalidSettingError
@@ -56,7 +57,7 @@ def _of_listener(variable: str) -> str | None:
     return None
 
 
-def read_environment(environment: Mapping[str, str], names: Collection[str]) -> list[SourceValue]:
+def read_environment(environment: Mapping[str, str], names: Collection[str], faults: Faults) -> list[SourceValue]:
     """The settings of the environment, plain variables first: variables with our prefix come later and win."""
     plain = [
         SourceValue(variable, environment[variable], f"environment variable {variable}")
@@ -70,6 +71,8 @@ def read_environment(environment: Mapping[str, str], names: Collection[str]) -> 
             continue
         if (name := by_variable.get(variable) or _of_listener(variable)) is None:
             hint = did_you_mean(variable, [*by_variable, *OTHERS], "docs/operating/settings.md lists all of them")
-            raise InvalidSettingError(f"unknown environment variable {variable}{hint}")
+            with faults:
+                raise InvalidSettingError(f"unknown environment variable {variable}{hint}")
+            continue
         ours.append(SourceValue(name, environment[variable], f"environment variable {variable}"))
     return [*plain, *ours]

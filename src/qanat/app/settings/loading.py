@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
 from qanat.app.settings.aliases import BY_KEY, BY_VARIABLE, Alias
 from qanat.app.settings.catalogue import SETTINGS
 from qanat.app.settings.environment import CONFIG, read_environment
+from qanat.app.settings.environments import PRESETS
+from qanat.app.settings.environments import SETTING as ENVIRONMENT
+from qanat.app.settings.faults import Faults
 from qanat.app.settings.listener_sources import LISTENER_PREFIX, ListenerSources, listener_setting, setting_of
 from qanat.app.settings.metadata_settings import MetadataSettings, check_etcd_settings
 from qanat.app.settings.node_settings import NodeSettings
@@ -33,33 +36,70 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_Part = TypeVar("_Part", bound=Settings)
+
+
 class Loaded(Struct, frozen=True):
     """A node's settings, and notices for its operator."""
 
     settings: NodeSettings
     notices: tuple[str, ...]
+    values: Mapping[str, SourceValue] = {}
+    """Every setting that a source has, with its place there."""
 
 
 def load(flags: Sequence[SourceValue], file: Path | None, environment: Mapping[str, str]) -> Loaded:
     """Read every source; raises `InvalidSettingError` for the first error."""
+    loaded = examine(flags, file, environment, Faults())
+    assert loaded is not None, "the first error is raised"
+    return loaded
+
+
+def examine(
+    flags: Sequence[SourceValue], file: Path | None, environment: Mapping[str, str], faults: Faults
+) -> Loaded | None:
+    """Read every source; None where there are settings that `faults` has noted and that others depend on."""
     if file is None and environment.get(CONFIG):
         from pathlib import Path
 
         file = Path(environment[CONFIG])
     given = (
-        read_file(file, environment) if file is not None else [],
-        read_environment(environment, [*SETTINGS, *BY_KEY]),
+        read_file(file, environment, faults) if file is not None else [],
+        read_environment(environment, [*SETTINGS, *BY_KEY], faults),
         flags,
     )
-    sources = [[resolved(value, environment) if "${" in value.text else value for value in source] for source in given]
+    sources = [_references(source, environment, faults) for source in given]
     notices: list[str] = []
     values: dict[str, SourceValue] = {}
-    listeners = ListenerSources(sources)
+    listeners = ListenerSources(())
+    with faults:
+        listeners = ListenerSources(sources)
     for source in sources:
-        listeners.merge(values, _resolved(source, listeners, notices))
-    settings = _compose(_checked(values, notices), listeners, notices)
-    notices += _without_etcd(settings.metadata, values)
-    return Loaded(settings, tuple(notices))
+        listeners.merge(values, _resolved(source, listeners, notices, faults))
+    values = _presets(_checked(values, notices, faults))
+    with faults:
+        settings = _compose(values, listeners, notices, faults)
+        notices += _without_etcd(settings.metadata, values)
+        return Loaded(settings, tuple(notices), values)
+    return None
+
+
+def _references(source: Iterable[SourceValue], environment: Mapping[str, str], faults: Faults) -> list[SourceValue]:
+    """The values of a source, with their references read."""
+    found = []
+    for value in source:
+        with faults:
+            found.append(resolved(value, environment) if "${" in value.text else value)
+    return found
+
+
+def _presets(values: Mapping[str, SourceValue]) -> dict[str, SourceValue]:
+    """The values over the defaults of their environment."""
+    chosen = values.get(ENVIRONMENT)
+    if chosen is None:
+        return dict(values)
+    origin = f"environment {chosen.text}"
+    return {name: SourceValue(name, text, origin) for name, text in PRESETS[chosen.text].items()} | dict(values)
 
 
 def flag(name: str, value: object, spelling: str) -> SourceValue:
@@ -83,16 +123,19 @@ def _origin(name: str, text: str) -> str:
     return f"-X {text}" if is_known else f"-X {name}"
 
 
-def _resolved(source: Iterable[SourceValue], listeners: ListenerSources, notices: list[str]) -> dict[str, SourceValue]:
+def _resolved(
+    source: Iterable[SourceValue], listeners: ListenerSources, notices: list[str], faults: Faults
+) -> dict[str, SourceValue]:
     """The settings of one source by their own names; raises where the source has a setting twice."""
     found: dict[str, SourceValue] = {}
     for value in source:
-        real = _real(value, notices)
-        for part in () if real is None else listeners.split(real):
-            earlier = found.get(part.name)
-            if earlier is not None and _is_twice(earlier, value):
-                raise InvalidSettingError(f"{part.name} is given twice: {earlier.origin} and {value.origin}")
-            found[part.name] = part
+        with faults:
+            real = _real(value, notices)
+            for part in () if real is None else listeners.split(real):
+                earlier = found.get(part.name)
+                if earlier is not None and _is_twice(earlier, value):
+                    raise InvalidSettingError(f"{part.name} is given twice: {earlier.origin} and {value.origin}")
+                found[part.name] = part
     return found
 
 
@@ -126,21 +169,24 @@ def _converted(value: SourceValue, alias: Alias) -> str:
     return str(number * alias.factor if number >= 0 else number)
 
 
-def _checked(values: Mapping[str, SourceValue], notices: list[str]) -> dict[str, SourceValue]:
+def _checked(values: Mapping[str, SourceValue], notices: list[str], faults: Faults) -> dict[str, SourceValue]:
     checked = {}
     for name, one in values.items():
         known = SETTINGS[setting_of(name)]
-        try:
-            checked[name] = SourceValue(name, known.check(one.text), one.origin)
-        except ValueError as fault:
-            raise one.wrong(str(fault)) from None
+        with faults:
+            try:
+                checked[name] = SourceValue(name, known.check(one.text), one.origin)
+            except ValueError as fault:
+                raise one.wrong(str(fault)) from None
         if known.notice is not None:
             notices.append(f"{name} ({one.origin}): {known.notice}")
     return checked
 
 
-def _compose(values: Mapping[str, SourceValue], listeners: ListenerSources, notices: list[str]) -> NodeSettings:
-    own = OwnSettings.parse(_of(OwnSettings, values))
+def _compose(
+    values: Mapping[str, SourceValue], listeners: ListenerSources, notices: list[str], faults: Faults
+) -> NodeSettings:
+    own = _part(OwnSettings, values, faults)
     data_dir = values.get("data.dir")
     if data_dir is not None and ("," in own.data_dir or not own.data_dir):
         raise data_dir.wrong("exactly one directory is needed")
@@ -153,28 +199,37 @@ def _compose(values: Mapping[str, SourceValue], listeners: ListenerSources, noti
     return NodeSettings(
         data_dir=own.data_dir,
         node_id=_node_id(own, values.get("node.id")),
+        environment=own.environment,
         storage_engine=own.storage_engine,
-        metadata=_metadata(values),
-        broker=BrokerSettings.parse(_of(BrokerSettings, values)),
-        directory=DirectorySettings.parse(_of(DirectorySettings, values)),
-        groups=GroupSettings.parse(_of(GroupSettings, values)),
-        transactions=TransactionSettings.parse(_of(TransactionSettings, values)),
-        security=SecuritySettings.parse(_of(SecuritySettings, values)),
-        tls=TlsSettings.parse(_of(TlsSettings, values)),
+        metadata=_metadata(values, faults),
+        broker=_part(BrokerSettings, values, faults),
+        directory=_part(DirectorySettings, values, faults),
+        groups=_part(GroupSettings, values, faults),
+        transactions=_part(TransactionSettings, values, faults),
+        security=_part(SecuritySettings, values, faults),
+        tls=_part(TlsSettings, values, faults),
         listeners=several.bound,
         listener_name=several.name,
         advertised_listeners=several.advertised,
         inter_broker_listener_name=several.inter_broker,
         listener_overrides=several.overrides,
-        http=HttpSettings.parse(_of(HttpSettings, values)),
+        http=_part(HttpSettings, values, faults),
         topic_defaults=topic_defaults,
     )
 
 
-def _metadata(values: Mapping[str, SourceValue]) -> MetadataSettings:
-    settings = MetadataSettings.parse(_of(MetadataSettings, values))
+def _part(struct: type[_Part], values: Mapping[str, SourceValue], faults: Faults) -> _Part:
+    """The settings of one package."""
+    with faults:
+        return struct.parse(_of(struct, values))
+    return struct()
+
+
+def _metadata(values: Mapping[str, SourceValue], faults: Faults) -> MetadataSettings:
+    settings = _part(MetadataSettings, values, faults)
     if settings.metadata_store == "etcd":
-        check_etcd_settings(settings)
+        with faults:
+            check_etcd_settings(settings)
     return settings
 
 

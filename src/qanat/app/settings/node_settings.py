@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
+from qanat.app.settings.environments import Environment
 from qanat.app.settings.listeners import ListenerAddress
 from qanat.app.settings.metadata_settings import MetadataSettings
 from qanat.broker.settings.broker_settings import BrokerSettings
@@ -23,6 +24,7 @@ class NodeSettings(Struct, frozen=True):
     data_dir: str = "data"
     node_id: int | str = 0
     """A number, or a name that stands for one."""
+    environment: Environment = "dev"
     storage_engine: str = "file"
     metadata: MetadataSettings = field(default_factory=MetadataSettings)
     broker: BrokerSettings = field(default_factory=BrokerSettings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qanat.app.settings.environments import Environment
 from qanat.model.settings import Settings
 
 
@@ -12,6 +13,9 @@ class OwnSettings(Settings, frozen=True):
     """Number of this node, or a name such as `local-001`, which gets a permanent number of its own."""
     data_dir: str = "data"
     """Directory of all data: `metadata.db` and `broker-<id>/`."""
+    environment: Environment = "dev"
+    """What the broker is for: `dev`, `staging` or `production`, which refuses to start with what is unsafe
+    (docs/operating/environments.md). `staging` warns of it. Both create no topics by themselves."""
     storage_engine: str = "file"
     """Storage engine of the logs: `file` (also called `mmap`), or `memory`, which loses everything when it stops."""
     listeners: str | None = None

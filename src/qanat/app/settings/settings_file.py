@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from qanat.app.settings.faults import Faults
 from qanat.app.settings.source_value import SourceValue
 from qanat.connection.secret_references import KINDS
 from qanat.model.errors import InvalidSettingError
@@ -30,29 +31,40 @@ _TYPED = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool"))
 _NULL = "tag:yaml.org,2002:null"
 
 
-def read_file(path: Path, environment: Mapping[str, str]) -> list[SourceValue]:
+def read_file(path: Path, environment: Mapping[str, str], faults: Faults) -> list[SourceValue]:
     """Every value of the file; raises `InvalidSettingError` where the file cannot be read."""
+    filled: list[SourceValue] = []
+    with faults:
+        text = _text(path)
+        found = _properties(text, path, faults) if path.suffix == ".properties" else _yaml(text, path, faults)
+        for value in found:
+            with faults:
+                filled.append(_filled_in(value, environment))
+    return filled
+
+
+def _text(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as fault:
         reason = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8"
         raise InvalidSettingError(f"cannot read the settings file {path}: {reason}") from None
-    found = _properties(text, path) if path.suffix == ".properties" else _yaml(text, path)
-    return [_filled_in(value, environment) for value in found]
 
 
-def _properties(text: str, path: Path) -> Iterator[SourceValue]:
+def _properties(text: str, path: Path, faults: Faults) -> Iterator[SourceValue]:
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
         if not line or line[0] in "#!":
             continue
         name, separator, value = line.partition("=")
-        if not separator:
+        if separator:
+            yield SourceValue(name.strip(), value.strip(), f"{path} line {number}")
+            continue
+        with faults:
             raise InvalidSettingError(f"{path} line {number}: {line!r} should read name=value")
-        yield SourceValue(name.strip(), value.strip(), f"{path} line {number}")
 
 
-def _yaml(text: str, path: Path) -> Iterator[SourceValue]:
+def _yaml(text: str, path: Path, faults: Faults) -> Iterator[SourceValue]:
     import yaml
 
     try:
@@ -66,10 +78,10 @@ def _yaml(text: str, path: Path) -> Iterator[SourceValue]:
         return
     if not isinstance(root, yaml.MappingNode):
         raise InvalidSettingError(f"{path} should hold settings such as `num.partitions: 3`")
-    yield from _walk(root, (), path)
+    yield from _walk(root, (), path, faults)
 
 
-def _walk(node: Node, above: tuple[str, ...], path: Path) -> Iterator[SourceValue]:
+def _walk(node: Node, above: tuple[str, ...], path: Path, faults: Faults) -> Iterator[SourceValue]:
     import yaml
 
     origin = f"{path} line {node.start_mark.line + 1}"
@@ -79,12 +91,13 @@ def _walk(node: Node, above: tuple[str, ...], path: Path) -> Iterator[SourceValu
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise InvalidSettingError(f"{path} line {key.start_mark.line + 1}: a name was expected")
-            yield from _walk(value, (*above, key.value), path)
-    elif isinstance(node, yaml.SequenceNode):
-        items = [_scalar(item, ".".join(above), origin) for item in node.value]
-        yield SourceValue(".".join(above), ",".join(items), origin)
-    else:
-        yield SourceValue(".".join(above), _scalar(node, ".".join(above), origin), origin)
+            yield from _walk(value, (*above, key.value), path, faults)
+        return
+    name, found = ".".join(above), []
+    with faults:
+        parts = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        found.append(",".join([_scalar(part, name, origin) for part in parts]))
+    yield from (SourceValue(name, text, origin) for text in found)
 
 
 def _scalar(node: Node, name: str, origin: str) -> str:
