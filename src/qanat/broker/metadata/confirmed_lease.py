@@ -23,9 +23,10 @@ _LOOK_S = 0.02
 
 async def confirmed(membership: Membership) -> None:
     """Return once our lease, perhaps a new one, has more than the margin left. In health that is at once."""
-    while not _is_confirmed(membership.kept_lease):  # noqa: ASYNC110 - a lease does not say when it is renewed
+    while not is_confirmed(membership.kept_lease):  # noqa: ASYNC110 - a lease does not say when it is renewed
         await asyncio.sleep(_LOOK_S)
 
 
-def _is_confirmed(kept: KeptLease | None) -> bool:
+def is_confirmed(kept: KeptLease | None) -> bool:
+    """Whether our lease has more than the margin left."""
     return kept is not None and kept.remaining_ms() > MARGIN * kept.lease.ttl_ms

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qanat.servers.http.admin import cluster_admin, config_admin, health, pipeline_runs, topic_admin
+from qanat.servers.http.admin import cluster_admin, config_admin, health, pipeline_runs, restartable, topic_admin
 from qanat.servers.http.admin.documentation import Documentation
 from qanat.servers.http.groups import group_admin, queues, subscribe
 from qanat.servers.http.records import consume, produce
@@ -21,5 +21,6 @@ DOCUMENTED = (
     *cluster_admin.OPERATIONS,
     *pipeline_runs.OPERATIONS,
     *health.OPERATIONS,
+    *restartable.OPERATIONS,
 )
 OPERATIONS = (*DOCUMENTED, *Documentation(DOCUMENTED).operations)

@@ -2,6 +2,7 @@
 
 - `families`    every metric: name, kind, meaning, and the source of its numbers
 - `process`     CPU, memory and descriptors of this process, and the lag of the event loop
+- `spare_replicas`  partitions that cannot lose one more replica
 - `text`        all metrics as text, made in pieces
 - `listener`    `GET /metrics` on an address of its own
 

@@ -24,6 +24,7 @@ from qanat.log.runtime.staged_files import StagedFiles
 from qanat.model.error_codes import ErrorCode
 from qanat.servers.kafka.listener import KafkaListener
 from qanat.servers.metrics.process import LoopLag, cpu_seconds, open_descriptors, resident_bytes
+from qanat.servers.metrics.spare_replicas import lacks_spare
 from qanat.telemetry.exposition import Family, Kind, Sample
 from qanat.telemetry.histogram import Histogram
 from qanat.telemetry.http_counters import HttpCounters
@@ -292,6 +293,12 @@ FAMILIES: tuple[_Family, ...] = (
             for one in o.broker.partitions.values()
             if one.leader is not None
         ),
+    ),
+    _one(
+        "qanat_partitions_without_spare",
+        "gauge",
+        "Partitions that this broker leads with no in-sync replica to spare: no broker that has one may restart.",
+        lambda o: sum(lacks_spare(one) for one in o.broker.partitions.values()),
     ),
     _one(
         "qanat_replicated_bytes_total",

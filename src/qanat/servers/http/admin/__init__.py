@@ -3,6 +3,7 @@
 - `topic_admin`, `config_admin`, `cluster_admin`  topics, settings, brokers and transactions
 - `pipeline_runs`              runs of pipelines, read only
 - `health`                     whether the node serves, and its metrics
+- `restartable`                whether the node may be restarted now
 - `openapi`, `documentation`   `/openapi.json` and `/docs`, made from the table of operations
 
 Consumer groups are in `servers.http.groups`.
