@@ -12,10 +12,11 @@ ROOT = Path(__file__).resolve().parents[2]
 ALLOWED: dict[str, set[str]] = {
     "src": set(),
     "demo": set(),
+    "deploy": set(),
     "tools": set(),
     "bench": {"tools"},
     "verify": {"tools"},
-    "tests": {"bench", "demo", "tools", "verify"},
+    "tests": {"bench", "demo", "deploy", "tools", "verify"},
 }
 """Which other folders a folder imports. All of them import `qanat`."""
 FOLDERS = set(ALLOWED) - {"src"}
