@@ -29,7 +29,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: guard performance security-fire spark-fire spark-backlog spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-peers bench-three bench-protected bench-http bench-failover sim sim-log bug-bank mutants growth stores chaos restart queue fuzz docs dist clean distclean
+.PHONY: guard performance security-fire spark-fire spark-backlog spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-peers bench-three bench-protected bench-http bench-failover sim sim-log bug-bank mutants growth stores chaos restart queue fuzz docs dist deploy-test clean distclean
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -150,9 +150,12 @@ docs: $(READY) $(DOCS_STAMP) ## build the documentation into ./site, offline, an
 dist: $(READY) ## build sdist and wheel into ./dist and try both in empty environments
 	@$(BIN)/python tools/build_dist.py dist
 
+deploy-test: $(READY) ## verify image, compose file, unit and chart in deploy/ with the tools that are here; a skip says what was not
+	@$(BIN)/python -m pytest -q -n 0 --timeout=3600 tests/deploy $(ARGS)
+
 clean: ## remove built files; the environment stays
 	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	find src bench demo tests tools verify -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src bench demo deploy tests tools verify -name __pycache__ -type d -prune -exec rm -rf {} +
 	find src -name '*.so' -exec rm -f {} +
 	rm -f $(NATIVE_STAMP)
 

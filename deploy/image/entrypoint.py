@@ -22,6 +22,7 @@ SECURITY = "SECURITY"
 CHOICES = ("secured", "open")
 _OWN_SECURITY = ("QANAT_CONFIG", "QANAT_LISTENERS", "QANAT_LISTENER_SECURITY_PROTOCOL", "QANAT_SSL_KEYSTORE_LOCATION")
 _CLUSTER = ("QANAT_CONFIG", "QANAT_LISTENERS", "QANAT_INTER_BROKER_PORT", "QANAT_ADVERTISED_LISTENERS")
+_PORT = "9092"
 _EX_CONFIG = 78
 
 
@@ -36,14 +37,16 @@ def is_start(arguments: list[str]) -> bool:
 
 def defaults(given: Mapping[str, str]) -> dict[str, str]:
     """Variables for a broker in a container, where they are not given."""
-    wanted = {"DATA_DIR": "/data", "BROKER_PORT": "9092", "HTTP_PORT": "8080", "QANAT_HTTP_HOST_NAME": "0.0.0.0"}
+    wanted: dict[str, str] = {}
+    if not _has(given, "QANAT_CONFIG"):
+        wanted = {"DATA_DIR": "/data", "HTTP_PORT": "8080", "QANAT_HTTP_HOST_NAME": "0.0.0.0"}
     if not _has(given, "QANAT_CONFIG", "QANAT_LISTENERS"):
         wanted["QANAT_HOST_NAME"] = "0.0.0.0"
     if not _has(given, *_CLUSTER):
         wanted["QANAT_ADVERTISED_HOST_NAME"] = "localhost"
     if security_of(given) == "open":
         wanted["QANAT_ALLOW_UNAUTHENTICATED_CLIENTS"] = "true"
-    ours = {"DATA_DIR": "QANAT_DATA_DIR", "BROKER_PORT": "QANAT_PORT", "HTTP_PORT": "QANAT_HTTP_PORT"}
+    ours = {"DATA_DIR": "QANAT_DATA_DIR", "HTTP_PORT": "QANAT_HTTP_PORT"}
     return {name: value for name, value in wanted.items() if not _has(given, name, ours.get(name, name))}
 
 
@@ -60,7 +63,7 @@ def security_of(given: Mapping[str, str]) -> str:
 def securing(given: Mapping[str, str]) -> tuple[Path, list[str]]:
     """The settings file of a secured broker, and the command that makes it."""
     folder = given.get("QANAT_DATA_DIR") or given["DATA_DIR"]
-    port = given.get("QANAT_PORT") or given["BROKER_PORT"]
+    port = given.get("QANAT_PORT") or given.get("BROKER_PORT") or _PORT
     host = given.get("QANAT_ADVERTISED_HOST_NAME") or "localhost"
     words = ["secure", "init", "--data-dir", folder, "--host", host, "--port", port]
     return Path(folder) / "security" / "broker.yaml", words

@@ -1,9 +1,9 @@
 """Build the root file system of the image: Python, Qanat, the libraries that both load, and nothing else.
 
-    python3 make_root.py FOLDER
+    python3 make_root.py FOLDER [PACKAGES PROGRAMS]
 
-Run in an image, or on any machine with glibc, whose Python is to be in the root; `/opt/qanat` and `/opt/image` are
-taken from it. `chroot FOLDER /usr/bin/python3` works then, which the tests try without a container engine.
+Run in an image, or on any machine with glibc, whose Python is to be in the root. PACKAGES becomes `/opt/qanat`, and
+PROGRAMS `/opt/image`. `chroot FOLDER /usr/bin/python3` works then, which the tests try without a container engine.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ _LEFT_OUT = shutil.ignore_patterns(
     *("__pycache__", "test", "tests", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "distutils", "venv"),
     *("pydoc_data", "config-*", "dist-packages", "site-packages", "_tkinter*", "_test*", "turtle.py", "*.a"),
 )
+_LEFT_OUT_OF_PACKAGES = shutil.ignore_patterns("__pycache__", "bin", "*.pyx", "*.c", "*.h", "tests")
+_LEFT_OUT_OF_PROGRAMS = shutil.ignore_patterns("__pycache__", "Containerfile", "make_root.py")
 _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
 _COMMAND = "#!/usr/bin/python3\nfrom qanat.app.main import main\n\nmain()\n"
 _PASSWD = f"root:x:0:0:root:/:/sbin/nologin\nqanat:x:{USER}:{GROUP}:Qanat:/data:/sbin/nologin\n"
@@ -33,17 +35,14 @@ _PASSWD = f"root:x:0:0:root:/:/sbin/nologin\nqanat:x:{USER}:{GROUP}:Qanat:/data:
 def main() -> None:
     """Make the root in the folder of the command line."""
     root = Path(sys.argv[1])
+    packages, programs = map(Path, sys.argv[2:4] or (PACKAGES, PROGRAMS))
     _merge_usr(root)
     python = Path(os.path.realpath(sys.executable))
     folders = dict.fromkeys(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib"))
-    for folder in (*folders, PACKAGES):
-        left_out = (
-            _LEFT_OUT
-            if folder in folders
-            else shutil.ignore_patterns(*("__pycache__", "bin", "*.pxd", "*.pyx", "*.c", "*.h", "tests"))
-        )
-        shutil.copytree(folder, _at(root, folder), ignore=left_out, dirs_exist_ok=True, symlinks=False)
-    shutil.copytree(PROGRAMS, _at(root, PROGRAMS), ignore=shutil.ignore_patterns("Containerfile", "make_root.py"))
+    for folder in folders:
+        shutil.copytree(folder, _at(root, folder), ignore=_LEFT_OUT, dirs_exist_ok=True)
+    shutil.copytree(packages, _at(root, PACKAGES), ignore=_LEFT_OUT_OF_PACKAGES)
+    shutil.copytree(programs, _at(root, PROGRAMS), ignore=_LEFT_OUT_OF_PROGRAMS)
     _copy(root, python)
     for library in sorted(set(_libraries(root, python))):
         _copy(root, library)

@@ -12,9 +12,10 @@ import pytest
 from qanat.app import main
 from qanat.app.cluster.pid_file import locked, write_pid_file
 from qanat.app.doctor.doctor import examine_security
-from qanat.app.doctor.finding import Finding
-from qanat.app.doctor.security_checks import check_certificates, check_stored
+from qanat.app.doctor.stored_checks import check_stored
 from qanat.app.doctor.stored_security import StoredSecurity
+from qanat.app.rules.finding import Finding
+from qanat.app.rules.security_checks import check_certificates
 from qanat.app.secure.secure_setup import SecureFiles
 from qanat.app.settings.listener_plan import plan_listeners
 from qanat.app.settings.loading import load

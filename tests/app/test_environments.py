@@ -10,7 +10,7 @@ from tests.app.processes import running_broker
 from qanat.app import main
 from qanat.app.configs.check import examined
 from qanat.app.doctor.doctor import examine_security
-from qanat.app.doctor.setup_rules import RULES, Setup, refusals, require_fit
+from qanat.app.rules.setup_rules import RULES, Setup, refusals, require_fit
 from qanat.app.settings.faults import Faults
 from qanat.app.settings.listener_plan import plan_listeners
 from qanat.app.settings.loading import Loaded, assignment, load

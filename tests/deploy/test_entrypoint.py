@@ -42,7 +42,12 @@ def test_what_is_given_is_never_changed() -> None:
 
 def test_a_broker_of_a_cluster_advertises_its_own_address() -> None:
     assert "QANAT_ADVERTISED_HOST_NAME" not in entrypoint.defaults({"QANAT_INTER_BROKER_PORT": "19092"})
-    assert "QANAT_HOST_NAME" not in entrypoint.defaults({"QANAT_LISTENERS": "SASL_SSL://0.0.0.0:9092"})
+    several = entrypoint.defaults({"QANAT_LISTENERS": "SASL_SSL://0.0.0.0:9092,BROKERS://0.0.0.0:9093"})
+    assert {"QANAT_HOST_NAME", "BROKER_PORT", "QANAT_ADVERTISED_HOST_NAME"} & several.keys() == set()
+
+
+def test_a_settings_file_of_ones_own_decides_everything() -> None:
+    assert entrypoint.defaults({"QANAT_CONFIG": "/etc/qanat/broker.yaml"}) == {}
 
 
 def test_a_broker_is_open_only_where_that_is_said() -> None:

@@ -11,6 +11,7 @@
 - `bench`          `qanat bench`
 - `completion`     `qanat completion`
 - `node`           one node: store, logs, broker and listeners, put together
+- `rules`          what is unsafe in a set-up: doctor, config check and production share it
 - `settings`       settings of a node: file, environment, flags
 - `client`         what client commands share: the target cluster, client settings, consent
 - `terminal`       tables, progress, standard streams
@@ -21,5 +22,5 @@ Rule 1: `qanat NOUN VERB` is the module `NOUNs.VERB`; a test keeps it so.
 Rule 2: commands talk to clusters through `connection`, as any client does; only `start` opens a node, and only
         `users` (for the first user), `secure`, `api_keys` and `doctor` a metadata store.
 Rule 3: packages import downward: commands, then `secure` and `users`, then `node` and `configs`, then `terminal`,
-        `client`, `settings` (`[tool.importlinter]` in pyproject.toml).
+        `client`, `rules`, `settings` (`[tool.importlinter]` in pyproject.toml).
 """

@@ -16,6 +16,7 @@ from tests.app.processes import qanat, running_broker
 
 from qanat.app.doctor import store_checks
 from qanat.app.node.etcd_server import EtcdMember, find_etcd, plan_members, start_members
+from qanat.app.rules import sqlite_checks
 from qanat.app.settings.environment import ETCD
 from qanat.app.settings.loading import assignment, load
 from qanat.model.errors import InvalidSettingError, StoreUnavailableError
@@ -187,10 +188,10 @@ def test_the_doctor_judges_the_version_of_etcd(version: str, status: str) -> Non
 def test_the_doctor_refuses_network_file_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(f"/dev/a / ext4 rw 0 0\nhost:/b {tmp_path} nfs4 rw 0 0\n")
-    assert store_checks.file_system_of(tmp_path / "data", mounts) == "nfs4"
-    assert store_checks.file_system_of(Path("/"), mounts) == "ext4"
-    assert store_checks.file_system_of(Path("/"), tmp_path / "none") is None
-    monkeypatch.setattr(store_checks, "file_system_of", lambda folder: "nfs4")
-    finding = store_checks.check_sqlite(tmp_path)
+    assert sqlite_checks.file_system_of(tmp_path / "data", mounts) == "nfs4"
+    assert sqlite_checks.file_system_of(Path("/"), mounts) == "ext4"
+    assert sqlite_checks.file_system_of(Path("/"), tmp_path / "none") is None
+    monkeypatch.setattr(sqlite_checks, "file_system_of", lambda folder: "nfs4")
+    finding = sqlite_checks.check_sqlite(tmp_path)
     assert finding.status == "fail"
     assert "local disk" in finding.advice

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from qanat.app.doctor.setup_rules import Setup, refusals
+from qanat.app.rules.setup_rules import Setup, refusals
 from qanat.app.settings.environments import SETTING, Environment
 from qanat.app.settings.faults import Faults
 from qanat.app.settings.listener_plan import plan_listeners

@@ -16,7 +16,6 @@ from cyclopts import Parameter
 
 from qanat.app.client.arguments import WrongArgumentError
 from qanat.app.cluster.pid_file import read_pid_file
-from qanat.app.doctor.finding import Finding
 from qanat.app.doctor.machine_checks import (
     check_checksum,
     check_compression,
@@ -28,10 +27,12 @@ from qanat.app.doctor.machine_checks import (
     check_sync_latency,
     check_uvloop,
 )
-from qanat.app.doctor.security_checks import check_stored
-from qanat.app.doctor.setup_rules import RULES, Setup
-from qanat.app.doctor.store_checks import check_etcd, check_sqlite
+from qanat.app.doctor.store_checks import check_etcd
+from qanat.app.doctor.stored_checks import check_stored
 from qanat.app.doctor.stored_security import read_stored
+from qanat.app.rules.finding import Finding
+from qanat.app.rules.setup_rules import RULES, Setup
+from qanat.app.rules.sqlite_checks import check_sqlite
 from qanat.app.secure.secure_setup import SecureFiles
 from qanat.app.secure.secure_setup import broker_settings as secure_settings
 from qanat.app.settings.listener_plan import plan_listeners

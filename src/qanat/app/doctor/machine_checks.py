@@ -18,7 +18,7 @@ import time
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-from qanat.app.doctor.finding import Finding
+from qanat.app.rules.finding import Finding
 from qanat.spark.java import AT_LEAST, version_in
 
 OLDEST_PYTHON = (3, 11)

@@ -97,7 +97,7 @@ async def _serve(loaded: Loaded, manager: ServiceManager) -> int:
 
 def _require_fit(loaded: Loaded, hosts: int) -> None:
     """Hold the set-up to the rules of its environment, which are imported only where there are any."""
-    from qanat.app.doctor.setup_rules import Setup, require_fit
+    from qanat.app.rules.setup_rules import Setup, require_fit
     from qanat.app.settings.listener_plan import plan_listeners
 
     def warn(text: str) -> None:

@@ -1,7 +1,7 @@
 """Environments: what a broker is for, and the defaults that follow from it.
 
 `dev` refuses nothing. `staging` and `production` have safer defaults, and are held to the same rules
-(`doctor.setup_rules`): `staging` warns where `production` refuses to start.
+(`rules.setup_rules`): `staging` warns where `production` refuses to start.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from qanat.app.doctor.finding import Finding
-from qanat.app.doctor.store_checks import check_sqlite
+from qanat.app.rules.finding import Finding
+from qanat.app.rules.sqlite_checks import check_sqlite
 from qanat.app.settings.metadata_settings import MetadataSettings
 from qanat.app.settings.node_settings import NodeSettings
 from qanat.cluster.host_defaults import HOSTS_MIN, IN_SYNC, MIN_IN_SYNC, REPLICAS

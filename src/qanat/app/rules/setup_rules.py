@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from qanat.app.doctor import security_checks as security
-from qanat.app.doctor import setup_checks as beyond
-from qanat.app.doctor.finding import Finding, Status
+from qanat.app.rules import security_checks as security
+from qanat.app.rules import setup_checks as beyond
+from qanat.app.rules.finding import Finding, Status
 from qanat.app.settings.listener_plan import ListenerPlan
 from qanat.app.settings.node_settings import NodeSettings
 from qanat.app.settings.source_value import SourceValue
