@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 import yaml
+from deploy.image import entrypoint
 
+from qanat.app.rules.setup_rules import Setup, refusals
+from qanat.app.settings.listener_plan import plan_listeners
 from qanat.app.settings.loading import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -132,7 +135,11 @@ def test_the_variables_of_a_pod_are_settings_of_a_broker(renderer: list[str], va
     given = {name: text.replace("$(POD_NAME)", given["POD_NAME"]) for name, text in given.items()}
     if given.pop("SECURITY", None) == "open":
         given["QANAT_ALLOW_UNAUTHENTICATED_CLIENTS"] = "true"
-    settings = load([], None, given).settings
+    given |= entrypoint.defaults(given)
+    loaded = load([], None, given)
+    settings = loaded.settings
+    if settings.environment == "production":
+        assert list(refusals(Setup(settings, plan_listeners(settings), hosts=3), loaded.values)) == []
     assert settings.node_id == "test-qanat-0"
     assert settings.inter_broker_listener_name == "BROKERS"
     advertised = {one.name: one.host for one in settings.advertised_listeners}
