@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -31,6 +32,7 @@ DEBIAN = "http://deb.debian.org/debian"
 SIZE_MAX = 150_000_000
 FIRST_ANSWER_S, EXIT_S = 60.0, 10.0
 TOOLS = ("podman", "buildah", "mmdebstrap")
+PORTS = (9092, 9093, 9094, 8080, 8081, 8082)
 PROJECT = "qanat-deploy-test"
 SEEDS = {"NODE_ID": "broker-001", "BROKER_PORT": "9092", "DATA_DIR": "/app/data"}
 
@@ -149,14 +151,22 @@ def compose(image: str, etcd: str) -> Iterator[list[str]]:
     program = shutil.which("podman-compose")
     if program is None:
         pytest.skip("podman-compose is not here (PyPI has it): the compose file is not run")
+    taken = [port for port in PORTS if _is_taken(port)]
+    if taken:
+        pytest.skip(f"ports {taken} are taken: the compose file is not run")
     file = str(ROOT / "deploy" / "compose" / "compose.yaml")
     words = [program, "-p", PROJECT, "-f", file, "--podman-run-args=--ulimit=host"]
     variables = {"QANAT_IMAGE": image, "ETCD_IMAGE": etcd}
-    run(*words, "up", "-d", **variables)
     try:
+        run(*words, "up", "-d", **variables)
         yield words
     finally:
         run(*words, "down", "-v", **variables)
+
+
+def _is_taken(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _post(path: str, body: object) -> int:
