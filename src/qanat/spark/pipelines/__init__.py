@@ -35,7 +35,6 @@ Running:
 - `state_store`       the store of a query's state: RocksDB
 - `spark_faults` `back_off`   which faults are the machine's, and when a query restarts after them (pure)
 - `spark_retries`     operations that are retried while a process starts too slowly
-- `micro_batches`     a streaming read whose micro-batches go to a function
 - `batch_job`         a job that is not a streaming query and reports like one
 - `lake_frames`       rows of a lake as a data frame
 - `query_watch`       progress, end and stop of running queries
@@ -43,7 +42,7 @@ Running:
 - `spark_errors`      the reason of a Spark error in one sentence
 
 Rule 1: a pipeline that comes with the package is a module in `bundled` and a line in its `catalogue`.
-Rule 2: only `frames`, `windows`, `sinks`, `value_output`, `spark_retries`, `query`, `micro_batches`, `lake_frames`,
-        parts of `cases` and `user_functions`, and `…_run`, `…_drill` and `rollup_processor` of `bundled` use PySpark,
-        and import it when they are called.
+Rule 2: only `frames`, `windows`, `sinks`, `value_output`, `spark_retries`, `query`, `lake_frames`, parts of
+        `cases` and `user_functions`, and `…_run`, `…_drill`, `micro_batches` and `rollup_processor` of `bundled` use
+        PySpark, and import it when they are called.
 """

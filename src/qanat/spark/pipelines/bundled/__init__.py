@@ -5,4 +5,5 @@
 - `archive`     topics into a lake: `archive_settings`, `archive_run`
 - `replay`      a lake into topics: `replay_settings`, `replay_plan`, `replay_run`; `replay_drill` compares the two
 - `mirror`      topics of one cluster in another: `mirror_settings`, `mirror_run`, `mirror_routes`
+- `micro_batches`   a streaming read whose micro-batches go to a function
 """
