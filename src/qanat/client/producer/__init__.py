@@ -1,0 +1,1 @@
+"""Producers: records to topics, with receipts, back-pressure and transactions."""
