@@ -1,4 +1,5 @@
-"""A small asyncio client of the Kafka protocol, for followers, Spark's executors and the command line.
+"""A small asyncio client of the Kafka protocol, for followers, Spark's executors, the Python client
+and the command line.
 
 - `faults`        errors, and which of them are worth a retry
 - `deadline`      one time limit for many requests and retries
@@ -22,7 +23,11 @@
 - `producing`     records to partitions
 - `assignors`     client-side assignors of consumer groups
 - `membership`    one member of a consumer group: join, heartbeat, commit, leave
-- `producer`      idempotent and transactional producers
+- `producer_session`  a producer's identity, and its transactions at their coordinator
+- `producer`      idempotent and transactional producers that wait for each batch
+- `topic_leaders` leaders of topics, kept until a request fails
+- `batch_pipeline`  the batches of a partition on their way: numbers, order, retries (pure)
+- `pipelined_producer`  its shell: several requests in flight
 
 Rule 1: every wait has a deadline; a broker that does not answer costs bounded time.
 Rule 2: topics are named. Versions that know topics by id only are left to callers that have ids.

@@ -104,6 +104,11 @@ class Cluster:
     def deadline(self) -> Deadline:
         return Deadline.after(self.timeout_s)
 
+    @property
+    def was_reached(self) -> bool:
+        """Whether a broker has ever answered: its address is right then."""
+        return self._was_reached
+
     # Links
 
     async def any_link(self, deadline: Deadline) -> Link:

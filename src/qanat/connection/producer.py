@@ -1,114 +1,64 @@
-"""Idempotent and transactional producers.
+"""Idempotent and transactional producers of callers that have whole batches and wait for each: Spark, the command line.
 
-One batch of a partition is in flight at a time, so that sequence numbers cannot overtake each other.
-Transactions use the classic protocol, which every broker with transactions speaks: partitions are added
-before they are written to.
+One batch of a partition is in flight at a time, so that sequence numbers cannot overtake each other. A caller that
+pipelines has `pipelined_producer`; both stand on `producer_session`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-from qanat.connection.cluster import Cluster, Kind
+from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
-from qanat.connection.faults import check
-from qanat.connection.link import Link
+from qanat.connection.producer_session import GroupMember, ProducerSession
 from qanat.connection.producing import produce
 from qanat.model.ids import TopicPartition
-from qanat.wire.kafka.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from qanat.wire.kafka.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-)
-from qanat.wire.kafka.messages.end_txn import EndTxnRequest, EndTxnResponse
-from qanat.wire.kafka.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from qanat.wire.kafka.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponse,
-)
-from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import INT32_MAX, set_producer
 
 ALL = -1
-_CLASSIC = {
-    ApiKey.INIT_PRODUCER_ID: 4,
-    ApiKey.ADD_PARTITIONS_TO_TXN: 3,
-    ApiKey.ADD_OFFSETS_TO_TXN: 3,
-    ApiKey.TXN_OFFSET_COMMIT: 4,
-    ApiKey.END_TXN: 4,
-}
-"""The last versions of the classic protocol."""
 
 
 class Producer:
     """A producer id and epoch from the cluster. Made by `idempotent` or `transactional`."""
 
-    def __init__(self, cluster: Cluster, producer_id: int, epoch: int, transactional_id: str | None) -> None:
+    def __init__(self, cluster: Cluster, session: ProducerSession) -> None:
         self._cluster = cluster
-        self._producer_id = producer_id
-        self._epoch = epoch
-        self._transactional_id = transactional_id
+        self._session = session
         self._sequences: dict[TopicPartition, int] = {}
-        self._added: set[TopicPartition] = set()
 
     @staticmethod
     async def idempotent(cluster: Cluster, deadline: Deadline) -> Producer:
-        request = InitProducerIdRequest(None, transaction_timeout_ms=INT32_MAX)
-        response: InitProducerIdResponse = await cluster.call(
-            ApiKey.INIT_PRODUCER_ID, request, deadline, is_question=True
-        )
-        check("a producer id", response.error_code)
-        return Producer(cluster, response.producer_id, response.producer_epoch, None)
+        return Producer(cluster, await ProducerSession.idempotent(cluster, deadline))
 
     @staticmethod
     async def transactional(cluster: Cluster, transactional_id: str, timeout_ms: int, deadline: Deadline) -> Producer:
         """Initialize the transactional id: its former producer is fenced, its open transaction is ended."""
-        request = InitProducerIdRequest(transactional_id, timeout_ms)
-
-        async def attempt() -> InitProducerIdResponse:
-            link = await cluster.coordinator_link(transactional_id, deadline, Kind.TRANSACTION)
-            response: InitProducerIdResponse = await _call(link, ApiKey.INIT_PRODUCER_ID, request, deadline)
-            check(f"transactional id {transactional_id}", response.error_code)
-            return response
-
-        found = await cluster.persist(attempt, deadline)
-        return Producer(cluster, found.producer_id, found.producer_epoch, transactional_id)
+        return Producer(cluster, await ProducerSession.transactional(cluster, transactional_id, timeout_ms, deadline))
 
     async def renew(self, timeout_ms: int, deadline: Deadline) -> None:
-        """Go on after a transaction whose end is unknown: it is ended, and this producer gets a new epoch (KIP-360).
-
-        Unlike `transactional` it fences nobody: where another producer has the transactional id, it raises.
-        """
-        name = self._transactional_id or ""
-        request = InitProducerIdRequest(name, timeout_ms, self._producer_id, self._epoch)
-
-        async def attempt() -> None:
-            response: InitProducerIdResponse = await self._call_coordinator(ApiKey.INIT_PRODUCER_ID, request, deadline)
-            check(f"transactional id {name}", response.error_code)
-            self._producer_id, self._epoch = response.producer_id, response.producer_epoch
-
-        await self._cluster.persist(attempt, deadline)
+        """`ProducerSession.renew`; sequence numbers start anew."""
+        await self._session.renew(timeout_ms, deadline)
         self._sequences.clear()
-        self._added.clear()
 
     async def send(
         self, topic: str, batches: Mapping[int, bytearray | memoryview], deadline: Deadline, acks: int = ALL
     ) -> dict[int, int]:
         """Append a batch to each of these partitions; returns base offsets. The batches' headers are filled in."""
+        session = self._session
         counts: dict[TopicPartition, int] = {}
         for number, batch in batches.items():
             at = TopicPartition(topic, number)
             sequence = self._sequences.get(at, 0)
             counts[at] = set_producer(
-                batch, self._producer_id, self._epoch, sequence, is_transactional=self._transactional_id is not None
+                batch,
+                session.producer_id,
+                session.epoch,
+                sequence,
+                is_transactional=session.transactional_id is not None,
             )
-        if self._transactional_id is not None:
-            await self._add(counts, deadline)
-        offsets = await produce(self._cluster, topic, batches, acks, deadline, self._transactional_id)
+        if session.transactional_id is not None:
+            await session.add(counts, deadline)
+        offsets = await produce(self._cluster, topic, batches, acks, deadline, session.transactional_id)
         for at, count in counts.items():
             self._sequences[at] = (self._sequences.get(at, 0) + count) & INT32_MAX
         return offsets
@@ -117,79 +67,8 @@ class Producer:
         self, group: str, offsets: Mapping[TopicPartition, int], deadline: Deadline, *, metadata: str = ""
     ) -> None:
         """Make a group's offsets part of the transaction; `metadata` is a note stored with each."""
-        name = self._transactional_id or ""
-        adding = AddOffsetsToTxnRequest(name, self._producer_id, self._epoch, group)
-        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
-        for at, offset in offsets.items():
-            topics.setdefault(at.topic, []).append(
-                TxnOffsetCommitRequestPartition(at.partition, offset, committed_metadata=metadata)
-            )
-        committing = TxnOffsetCommitRequest(
-            name,
-            group,
-            self._producer_id,
-            self._epoch,
-            topics=[TxnOffsetCommitRequestTopic(topic, partitions) for topic, partitions in topics.items()],
-        )
-
-        async def add() -> None:
-            response: AddOffsetsToTxnResponse = await self._call_coordinator(
-                ApiKey.ADD_OFFSETS_TO_TXN, adding, deadline
-            )
-            check(f"group {group} in the transaction of {name}", response.error_code)
-
-        async def commit() -> None:
-            link = await self._cluster.coordinator_link(group, deadline)
-            response: TxnOffsetCommitResponse = await _call(link, ApiKey.TXN_OFFSET_COMMIT, committing, deadline)
-            for topic in response.topics:
-                for partition in topic.partitions:
-                    check(f"commit of group {group} to {topic.name}", partition.error_code)
-
-        await self._cluster.persist(add, deadline)
-        await self._cluster.persist(commit, deadline)
+        await self._session.commit_offsets(GroupMember(group), offsets, deadline, metadata=metadata)
 
     async def end(self, deadline: Deadline, *, is_committed: bool) -> None:
         """Commit everything since the last end, or abort it."""
-        name = self._transactional_id or ""
-        request = EndTxnRequest(name, self._producer_id, self._epoch, is_committed)
-
-        async def attempt() -> None:
-            response: EndTxnResponse = await self._call_coordinator(ApiKey.END_TXN, request, deadline)
-            check(f"end of the transaction of {name}", response.error_code)
-
-        await self._cluster.persist(attempt, deadline)
-        self._added.clear()
-
-    async def _add(self, partitions: Iterable[TopicPartition], deadline: Deadline) -> None:
-        new = [at for at in partitions if at not in self._added]
-        if not new:
-            return
-        name = self._transactional_id or ""
-        topics: dict[str, list[int]] = {}
-        for at in new:
-            topics.setdefault(at.topic, []).append(at.partition)
-        request = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=name,
-            v3_and_below_producer_id=self._producer_id,
-            v3_and_below_producer_epoch=self._epoch,
-            v3_and_below_topics=[AddPartitionsToTxnTopic(topic, numbers) for topic, numbers in topics.items()],
-        )
-
-        async def attempt() -> None:
-            response: AddPartitionsToTxnResponse = await self._call_coordinator(
-                ApiKey.ADD_PARTITIONS_TO_TXN, request, deadline
-            )
-            for topic in response.results_by_topic_v3_and_below:
-                for result in topic.results_by_partition:
-                    check(f"{topic.name}-{result.partition_index} in the transaction", result.partition_error_code)
-
-        await self._cluster.persist(attempt, deadline)
-        self._added.update(new)
-
-    async def _call_coordinator(self, api_key: ApiKey, request: object, deadline: Deadline) -> Any:
-        link = await self._cluster.coordinator_link(self._transactional_id or "", deadline, Kind.TRANSACTION)
-        return await _call(link, api_key, request, deadline)
-
-
-async def _call(link: Link, api_key: ApiKey, request: object, deadline: Deadline) -> Any:
-    return await link.call(api_key, request, deadline, at_most=_CLASSIC[api_key])
+        await self._session.end(deadline, is_committed=is_committed)

@@ -9,6 +9,7 @@ Read in the data's order:
 - `copying`       large copies that let other threads run
 - `compression`   gzip, snappy, lz4, zstd, with a limit that holds while decompressing
 - `records`       the records of a batch, one value each (HTTP, tools, internal topics)
+- `batch_builder` a batch that grows record by record (the Python client)
 - `filtering`     keys, and a batch without some of its records (compaction)
 - `column_layout` columns of records in Arrow's layout
 - `columns`       the records of many batches as such columns, and back (Spark)
@@ -21,7 +22,7 @@ Read in the data's order:
 - `kafka`         the messages of the protocol, generated from schemas; headers
 
 The core below them is the only native code: `growth`, `record_reader`, `column_reader`,
-`record_writer`, `key_hash` and `crc_change` are Python with a `.pxd` of C types beside each.
+`record_writer`, `batch_builder`, `key_hash` and `crc_change` are Python with a `.pxd` of C types beside each.
 They are compiled together or not at all, since most build on each other.
 
 Rule: no length from outside is trusted before it is compared with

@@ -9,10 +9,10 @@ cdef bint COMPILED
 cdef Py_ssize_t EXPECTED_BYTES
 
 @cython.locals(bits=uint64_t, size=Py_ssize_t)
-cdef Py_ssize_t varint_size(int64_t value) noexcept
+cpdef Py_ssize_t varint_size(int64_t value) noexcept
 @cython.locals(delta=int64_t)
-cdef int64_t difference(int64_t value, int64_t base) noexcept
-cdef Py_ssize_t field_size(bytes field) except -1
+cpdef int64_t difference(int64_t value, int64_t base) noexcept
+cpdef Py_ssize_t field_size(bytes field) except -1
 
 @cython.final
 cdef class PayloadWriter:
