@@ -18,46 +18,63 @@ if TYPE_CHECKING:
     from qanat.client.errors import (
         ClientError,
         ClosedError,
+        DeliveryError,
         FencedError,
         ForkedError,
         LockLostError,
+        MessageTooLargeError,
         SerializationError,
         SignatureError,
+        TransactionError,
         UnknownSettingError,
     )
     from qanat.client.io_loop import IoLoop
+    from qanat.client.producer.async_producer import AsyncProducer, Transaction
+    from qanat.client.producer.sync_producer import Producer
     from qanat.client.records import Metadata, Receipt, Record
     from qanat.model.ids import TopicPartition
 
 __all__ = [
+    "AsyncProducer",
     "ClientError",
     "ClosedError",
+    "DeliveryError",
     "FencedError",
     "ForkedError",
     "IoLoop",
     "LockLostError",
+    "MessageTooLargeError",
     "Metadata",
+    "Producer",
     "Receipt",
     "Record",
     "SerializationError",
     "SignatureError",
     "TopicPartition",
+    "Transaction",
+    "TransactionError",
     "UnknownSettingError",
 ]
 
 _HOMES = {
+    "AsyncProducer": "qanat.client.producer.async_producer",
     "ClientError": "qanat.client.errors",
     "ClosedError": "qanat.client.errors",
+    "DeliveryError": "qanat.client.errors",
     "FencedError": "qanat.client.errors",
     "ForkedError": "qanat.client.errors",
     "IoLoop": "qanat.client.io_loop",
     "LockLostError": "qanat.client.errors",
+    "MessageTooLargeError": "qanat.client.errors",
     "Metadata": "qanat.client.records",
+    "Producer": "qanat.client.producer.sync_producer",
     "Receipt": "qanat.client.records",
     "Record": "qanat.client.records",
     "SerializationError": "qanat.client.errors",
     "SignatureError": "qanat.client.errors",
     "TopicPartition": "qanat.model.ids",
+    "Transaction": "qanat.client.producer.async_producer",
+    "TransactionError": "qanat.client.errors",
     "UnknownSettingError": "qanat.client.errors",
 }
 

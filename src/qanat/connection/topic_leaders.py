@@ -6,6 +6,7 @@ import asyncio
 
 from qanat.connection.cluster import Cluster, TopicLeaders
 from qanat.connection.deadline import Deadline
+from qanat.connection.faults import OutOfTimeError
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 
@@ -45,6 +46,16 @@ class LeaderDirectory:
     def fault(self, topic: str) -> QanatError | None:
         """Why the topic's leaders are not known."""
         return self._faults.get(topic)
+
+    async def known(self, topic: str, deadline: Deadline) -> TopicLeaders:
+        """The topic's partitions; asked for where they are not known."""
+        while topic not in self._views:
+            if self.begin(topic):
+                return await self.refresh(topic, deadline)
+            await deadline.pause(_PAUSE_S / 10)
+            if deadline.is_over:
+                raise OutOfTimeError(f"the leaders of topic {topic} are not known in time")
+        return self._views[topic][0]
 
     def begin(self, topic: str) -> bool:
         """Whether the caller is to `refresh`: nobody else does."""

@@ -1,0 +1,166 @@
+"""One record into the accumulator: serialized, placed, added. Runs in the caller's thread.
+
+Everything that makes a send wait or fail as a whole is one flag, `is_stopped`: the memory is full, the producer is
+closed, there is no transaction, this is a fork. The caller asks the I/O loop then.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from qanat.client.errors import ClientError, SerializationError
+from qanat.client.producer.accumulator import Accumulator, Line
+from qanat.client.producer.partitioners import Partitioner, murmur2
+from qanat.client.records import Receipt
+from qanat.model.ids import TopicPartition
+from qanat.wire.key_hash import partition_of
+
+if TYPE_CHECKING:
+    from qanat.wire.record_reader import RawHeaders
+
+GivenHeaders = Iterable[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None]
+Encode = Callable[..., bytes | None]
+_INT64 = 1 << 63
+
+
+class Plan:
+    """A topic's partitions, as far as they are known."""
+
+    __slots__ = ("count", "lines", "sticky", "topic")
+
+    def __init__(self, topic: str, count: int) -> None:
+        self.topic = topic
+        self.lines: list[Line] = []
+        self.count = 0
+        self.grow(count)
+        self.sticky = random.choice(self.lines)
+
+    def grow(self, count: int) -> None:
+        """Add partitions that are new."""
+        self.lines += [Line(TopicPartition(self.topic, number)) for number in range(len(self.lines), count)]
+        self.count = len(self.lines)
+
+    def next_sticky(self) -> Line:
+        """Another partition for records without a key, rather one that has nothing waiting."""
+        free = [line for line in self.lines if not line.full and line is not self.sticky]
+        self.sticky = random.choice(free or self.lines)
+        return self.sticky
+
+
+class Sender:
+    """The caller's half of a producer."""
+
+    def __init__(self, accumulator: Accumulator, partitioner: Partitioner, key: object, value: object) -> None:
+        self._append = accumulator.append
+        self._accumulator = accumulator
+        self._partitioner = partitioner
+        self._is_murmur2 = partitioner is murmur2
+        self._encode_key = encoder_of(key)
+        self._encode_value = encoder_of(value)
+        self._takes_key_bytes = key in (None, "bytes")
+        self._takes_value_bytes = value in (None, "bytes")
+        self.plans: dict[str, Plan] = {}
+        self.is_stopped = False
+        _senders.add(self)
+
+    def send(
+        self,
+        topic: str,
+        value: object,
+        key: object,
+        headers: GivenHeaders,
+        partition: int | None,
+        timestamp_ms: int | None,
+    ) -> Receipt | None:
+        """Add a record; None where the caller must be admitted first."""
+        plan = self.plans.get(topic)
+        if plan is None or self.is_stopped or self._accumulator.is_full:
+            return None
+        if type(value) is not bytes or not self._takes_value_bytes:
+            value = self._encode_value(topic, value, headers)
+        if key is not None and (type(key) is not bytes or not self._takes_key_bytes):
+            key = self._encode_key(topic, key, headers)
+        if partition is not None:
+            line = _given_line(plan, partition)
+        elif key is not None and self._is_murmur2:
+            line = plan.lines[partition_of(key, plan.count)]
+        else:
+            line = self._placed(plan, key)
+        if timestamp_ms is None:
+            timestamp_ms = time.time_ns() // 1_000_000
+        elif not 0 <= timestamp_ms < _INT64:
+            raise SerializationError(f"timestamp_ms is {timestamp_ms}, but must be milliseconds since 1970")
+        raw = _raw_headers(topic, headers) if headers else ()
+        return self._append(line, timestamp_ms, key, value, raw)
+
+    def _placed(self, plan: Plan, key: bytes | None) -> Line:
+        number = self._partitioner(plan.topic, key, plan.count)
+        if number < 0:
+            return plan.sticky if plan.sticky.open is not None else plan.next_sticky()
+        return _given_line(plan, number)
+
+
+def _given_line(plan: Plan, number: int) -> Line:
+    if not 0 <= number < plan.count:
+        raise ClientError(
+            f"topic {plan.topic} has no partition {number}: it has {plan.count}, from 0 to {plan.count - 1}"
+        )
+    return plan.lines[number]
+
+
+def _raw_headers(topic: str, headers: GivenHeaders) -> RawHeaders:
+    """Headers as they are written."""
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    try:
+        return tuple(
+            [(name.encode(), content.encode() if isinstance(content, str) else content) for name, content in pairs]
+        )
+    except (AttributeError, TypeError, ValueError) as fault:
+        raise SerializationError(
+            f"{topic}: headers are pairs of a text and bytes, for example [('trace', b'1')]: {fault}"
+        ) from None
+
+
+def encoder_of(spec: object) -> Encode:
+    """The function of topic, value and headers that a serializer stands for."""
+    if spec is None:
+        return _encode_plain
+    if callable(getattr(spec, "encode", None)) and not isinstance(spec, str | bytes | type):
+        encode: Encode = spec.encode  # type: ignore[attr-defined]
+        return encode
+    return _found_encoder(spec)
+
+
+def _found_encoder(spec: object) -> Encode:
+    lookup: Any = import_module("qanat.client.serializers")
+    encode: Encode = lookup.serializer(spec).encode
+    return encode
+
+
+def _encode_plain(topic: str, value: object, headers: object) -> bytes | None:
+    """Bytes and texts as they are; everything else as its type says."""
+    if value is None or type(value) is bytes:
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    return _found_encoder(None)(topic, value, headers)
+
+
+_senders: weakref.WeakSet[Sender] = weakref.WeakSet()
+
+
+def _stop_all() -> None:
+    """In the child of a fork: the next send asks, and finds out."""
+    for sender in _senders:
+        sender.is_stopped = True
+
+
+os.register_at_fork(after_in_child=_stop_all)

@@ -1,0 +1,157 @@
+"""Transactions of a producer: all of its records and offsets, or none.
+
+A transaction that cannot be committed is aborted, and its error says why. Where the state of a batch or of the
+transaction is not certain, the abort takes a new epoch at the coordinator (KIP-360): a late request of the old epoch
+is refused then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from qanat.client.errors import ClientError, ClosedError, FencedError, TransactionError
+from qanat.client.producer.accumulator import Accumulator
+from qanat.client.producer.producer_core import ProducerCore
+from qanat.connection.producer_session import GroupMember, ProducerSession
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
+from qanat.model.ids import TopicPartition
+
+_FENCED = (
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
+_LATE_MEMBER = (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
+
+
+class GroupMetadata(Protocol):
+    """What a transaction needs of a consumer: `AsyncConsumer.group_metadata`."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def generation_or_epoch(self) -> int: ...
+    @property
+    def member_id(self) -> str: ...
+    @property
+    def instance_id(self) -> str | None: ...
+
+
+class HasGroupMetadata(Protocol):
+    """A consumer."""
+
+    @property
+    def group_metadata(self) -> GroupMetadata: ...
+
+
+class TransactionCore:
+    """The transaction of a producer; runs on the I/O loop."""
+
+    def __init__(self, core: ProducerCore, accumulator: Accumulator) -> None:
+        self._core = core
+        self._accumulator = accumulator
+        self._must_renew = False
+        self._is_fenced: QanatError | None = None
+
+    @property
+    def _session(self) -> ProducerSession:
+        session = self._core.pipeline.session
+        assert session is not None, "a transactional producer has one"
+        return session
+
+    async def begin(self) -> None:
+        """Open a transaction; raises where one is open."""
+        core = self._core
+        if core.settings.transactional_id is None:
+            raise TransactionError("transactions need a name: give the producer a transactional_id")
+        if core.is_in_transaction:
+            raise TransactionError("a transaction is open: a producer has one at a time")
+        if core.is_closed:
+            raise ClosedError("the producer is closed: make another one")
+        if self._is_fenced is not None:
+            raise self._is_fenced
+        try:
+            await core.start()
+            if self._must_renew:
+                await self._renew()
+        except QanatError as fault:
+            raise self._judged(fault) from fault
+        core.fault = None
+        core.is_in_transaction = True
+        core.gate()
+
+    async def commit(self) -> None:
+        """Make everything visible at once; otherwise abort, and raise the reason."""
+        core = self._core
+        try:
+            await core.flush()
+            if self._session.is_open:
+                await self._session.end(core.deadline(), is_committed=True)
+        except QanatError as fault:
+            reason = self._judged(fault)
+            if isinstance(reason, FencedError):
+                self._leave()
+                raise reason from fault
+            self._must_renew = True
+            await self.abort()
+            raise TransactionError(f"the transaction was aborted: {fault}") from fault
+        self._leave()
+
+    async def abort(self) -> None:
+        """Undo everything."""
+        core = self._core
+        undone = TransactionError("the transaction was aborted")
+        core.abandon(undone, self._accumulator.discard())
+        core.pipeline.fail_waiting(undone)
+        try:
+            await core.flush(must_raise=False)
+            is_certain = core.fault is None or core.fault is undone
+            if self._must_renew or not is_certain:
+                await self._renew()
+            elif self._session.is_open:
+                await self._session.end(core.deadline(), is_committed=False)
+        except QanatError as fault:
+            self._must_renew = True
+            reason = self._judged(fault)
+            if isinstance(reason, FencedError):
+                raise reason from fault
+            raise TransactionError(f"the transaction could not be aborted, and will time out: {fault}") from fault
+        finally:
+            core.fault = None
+            self._leave()
+
+    async def commit_offsets(
+        self, consumer: GroupMetadata | HasGroupMetadata, offsets: Mapping[TopicPartition, int]
+    ) -> None:
+        """Commit a group's offsets with the transaction."""
+        if not self._core.is_in_transaction:
+            raise TransactionError("offsets are committed within a transaction")
+        found: Any = getattr(consumer, "group_metadata", consumer)
+        member = GroupMember(found.group, found.generation_or_epoch, found.member_id, found.instance_id)
+        try:
+            await self._session.commit_offsets(member, offsets, self._core.deadline())
+        except QanatError as fault:
+            self._must_renew = True
+            if fault.code in _LATE_MEMBER:
+                raise FencedError(f"another member has the partitions of group {member.group} now: {fault}") from fault
+            raise self._judged(fault) from fault
+
+    async def _renew(self) -> None:
+        session = self._session
+        await session.renew(self._core.settings.transaction_timeout_ms, self._core.deadline())
+        self._core.pipeline.identify(session)
+        self._must_renew = False
+
+    def _leave(self) -> None:
+        self._core.is_in_transaction = False
+        self._core.gate()
+
+    def _judged(self, fault: QanatError) -> QanatError:
+        """A fenced producer stays fenced."""
+        if isinstance(fault, FencedError) or fault.code in _FENCED:
+            name = self._core.settings.transactional_id
+            self._is_fenced = FencedError(f"another producer has the transactional id {name}: end this one ({fault})")
+            return self._is_fenced
+        return fault if isinstance(fault, ClientError) else TransactionError(str(fault))
