@@ -13,6 +13,8 @@ nothing of a producer accepts any number, so a second batch could overtake the f
 Rule 4: a number that the broker finds out of order is no news while an earlier batch has no outcome. Otherwise there
 is a gap: a batch was given up, or the broker lost its state. Only then the producer's epoch is bumped, in this
 partition, and numbers start at 0 (KIP-360). A transactional producer aborts instead.
+Rule 5: a batch whose earlier attempt was lost is not sent under another epoch: that attempt may still arrive before,
+and the broker could not tell. It fails as one that may be written.
 
 The shell is `pipelined_producer`.
 """
@@ -139,6 +141,7 @@ class BatchPipeline:
         self._failed: list[Pending] = []
         """Batches whose last attempt failed while others were in flight."""
         self._has_gap = False
+        self._given_up: list[Pending] = []
         self.not_before = 0.0
         """When the next retry may go."""
         self.wants_producer_id = False
@@ -146,7 +149,7 @@ class BatchPipeline:
 
     @property
     def is_idle(self) -> bool:
-        return not self._waiting and not self._in_flight and not self._failed
+        return not self._waiting and not self._in_flight and not self._failed and not self._given_up
 
     @property
     def has_room(self) -> bool:
@@ -217,6 +220,8 @@ class BatchPipeline:
         self._failed.clear()
         self._window = 1
         if self._has_gap:
+            self._given_up += [one for one in self._waiting if one.may_be_written]
+            self._waiting = deque(one for one in self._waiting if not one.may_be_written)
             if self.epoch >= EPOCH_MAX:
                 self.wants_producer_id = True
             else:
@@ -231,16 +236,18 @@ class BatchPipeline:
             pending.sequence = NONE
 
     def expire(self, now: float) -> list[Pending]:
-        """Give up what waits for too long; what is in flight has its own time limit."""
+        """Give up what waits for too long, and what cannot go again; what is in flight has its own time limit."""
+        expired, self._given_up = self._given_up, []
         if not self._waiting or self._waiting[0].expires_at > now:
-            return []
-        expired = [one for one in self._waiting if one.expires_at <= now]
+            return expired
+        expired += [one for one in self._waiting if one.expires_at <= now]
         self._waiting = deque(one for one in self._waiting if one.expires_at > now)
         return expired
 
     def fail_all(self, *, is_closed: bool = False) -> list[Pending]:
         """Give up everything that is not in flight; after the end of all requests, that as well."""
-        left = [*self._failed, *self._waiting]
+        left = [*self._given_up, *self._failed, *self._waiting]
+        self._given_up.clear()
         if is_closed:
             left += self._in_flight
             self._in_flight.clear()
