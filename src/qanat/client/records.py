@@ -66,7 +66,7 @@ class Delivery(Protocol):
         """Wait in this thread; raises `TimeoutError`."""
 
 
-class Receipt(msgspec.Struct, gc=False):
+class Receipt(msgspec.Struct, gc=False, eq=False):
     """The promise of an acknowledgement: `await receipt`, or `receipt.result()` in a thread."""
 
     delivery: Delivery

@@ -94,6 +94,7 @@ class Pending:
         "on_done",
         "producer_id",
         "sequence",
+        "split",
     )
 
     def __init__(
@@ -114,8 +115,10 @@ class Pending:
         self.producer_id = NONE
         self.epoch = NONE
         self.sequence = NONE
-        self.number = 0
-        """Its place among the partition's batches."""
+        self.split: Callable[[Pending], list[Pending]] | None = None
+        """Makes parts of it, where it can be sent in parts."""
+        self.number: tuple[int, ...] = ()
+        """Its place among the partition's batches; a part has its whole's place, and its own behind it."""
         self.attempts = 0
         self.may_be_written = False
         self.fault: QanatError | None = None
@@ -162,7 +165,7 @@ class BatchPipeline:
 
     def add(self, pending: Pending) -> None:
         self._added += 1
-        pending.number = self._added
+        pending.number = (self._added,)
         self._waiting.append(pending)
 
     def identify(self, producer_id: int, epoch: int) -> None:
@@ -235,6 +238,19 @@ class BatchPipeline:
         for pending in self._waiting:
             pending.sequence = NONE
 
+    def split(self, pending: Pending, parts: list[Pending]) -> None:
+        """Send a batch that was refused as too large in parts, which take its place and its numbers."""
+        self._in_flight.remove(pending)
+        sequence = pending.sequence
+        for place, part in enumerate(parts):
+            part.number = (*pending.number, place)
+            part.producer_id, part.epoch, part.sequence = pending.producer_id, pending.epoch, sequence
+            if sequence != NONE:
+                sequence = (sequence + part.count) & INT32_MAX
+        self._failed += parts
+        if not self._in_flight:
+            self._recover()
+
     def expire(self, now: float) -> list[Pending]:
         """Give up what waits for too long, and what cannot go again; what is in flight has its own time limit."""
         expired, self._given_up = self._given_up, []
@@ -256,5 +272,5 @@ class BatchPipeline:
         return left
 
 
-def _number(pending: Pending) -> int:
+def _number(pending: Pending) -> tuple[int, ...]:
     return pending.number

@@ -292,6 +292,9 @@ class PipelinedProducer:
         if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self._settle(pending, Outcome.WRITTEN, -1, -1)
             return
+        if code is ErrorCode.MESSAGE_TOO_LARGE and pending.count > 1 and pending.split is not None:
+            self._lines[pending.at].split(pending, pending.split(pending))
+            return
         what = f"topic {pending.at.topic} partition {pending.at.partition} did not take the records"
         reasons = [one.batch_index_error_message for one in answer.record_errors if one.batch_index_error_message]
         message = answer.error_message or "; ".join(reasons[:1]) or None

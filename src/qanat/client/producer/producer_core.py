@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from qanat.client.errors import ClosedError, TransactionError
 from qanat.client.io_loop import IoLoop
 from qanat.client.producer.accumulator import Accumulator, Line
-from qanat.client.producer.deliveries import BatchDelivery, delivery_fault
+from qanat.client.producer.batches import pending_of, seal
+from qanat.client.producer.deliveries import BatchDelivery
 from qanat.client.producer.sending import Plan, Sender
 from qanat.client.producer.settings import ProducerSettings
-from qanat.connection.batch_pipeline import Pending
 from qanat.connection.cluster import Cluster, TopicLeaders
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import OutOfTimeError
@@ -21,7 +21,6 @@ from qanat.connection.producer_session import ProducerSession
 from qanat.connection.topic_leaders import LeaderDirectory
 from qanat.model.errors import QanatError
 from qanat.wire.compression import Codec
-from qanat.wire.records import BatchFields, sealed
 
 OFF_LOOP_BYTES = 64 * 1024
 """Batches from this size on are compressed in a worker, so that the loop keeps its time."""
@@ -160,7 +159,7 @@ class ProducerCore:
         for line, delivery in leaving:
             expires_at = (delivery.opened_at or now) + self.settings.delivery_timeout_ms / 1000
             if self._codec is Codec.NONE or delivery.builder.size < OFF_LOOP_BYTES:
-                self._add(delivery, self._seal(delivery), expires_at)
+                self._add(delivery, seal(delivery, self._codec), expires_at)
             else:
                 line.is_sealing = True
                 task = self.io.loop.create_task(self._seal_off_loop(line, delivery, expires_at))
@@ -188,30 +187,14 @@ class ProducerCore:
         self._look = None
         self.drain()
 
-    def _seal(self, delivery: BatchDelivery) -> bytearray:
-        builder = delivery.builder
-        count = builder.count
-        delivery.count = count
-        fields = BatchFields()
-        return sealed(
-            builder.finish(), fields, self._codec, count, count - 1, builder.base_timestamp, builder.max_timestamp
-        )
-
     async def _seal_off_loop(self, line: Line, delivery: BatchDelivery, expires_at: float) -> None:
-        batch = await self.io.loop.run_in_executor(None, self._seal, delivery)
+        batch = await self.io.loop.run_in_executor(None, seal, delivery, self._codec)
         line.is_sealing = False
         self._add(delivery, batch, expires_at)
         self.drain()
 
     def _add(self, delivery: BatchDelivery, batch: bytearray, expires_at: float) -> None:
-        def done(pending: Pending, base_offset: int, appended_ms: int) -> None:
-            fault = pending.fault
-            if fault is not None:
-                size = len(pending.batch)
-                fault = delivery_fault(fault, pending.at, size, may_be_written=pending.may_be_written)
-            self._settle(delivery, base_offset, appended_ms, fault)
-
-        self.pipeline.add(Pending(delivery.at, batch, delivery.count, expires_at, done))
+        self.pipeline.add(pending_of(delivery, batch, self._codec, expires_at, self._settle))
 
     def _settle(self, delivery: BatchDelivery, base_offset: int, appended_ms: int, fault: QanatError | None) -> None:
         if fault is not None and self.fault is None:
