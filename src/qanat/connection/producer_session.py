@@ -67,11 +67,17 @@ class ProducerSession:
     @staticmethod
     async def idempotent(cluster: Cluster, deadline: Deadline) -> ProducerSession:
         request = InitProducerIdRequest(None, transaction_timeout_ms=INT32_MAX)
-        response: InitProducerIdResponse = await cluster.call(
-            ApiKey.INIT_PRODUCER_ID, request, deadline, is_question=True
-        )
-        check("a producer id", response.error_code)
-        return ProducerSession(cluster, response.producer_id, response.producer_epoch, None)
+
+        async def attempt() -> InitProducerIdResponse:
+            response: InitProducerIdResponse = await cluster.call(
+                ApiKey.INIT_PRODUCER_ID, request, deadline, is_question=True
+            )
+            # A broker that has just started has no ids yet.
+            check("a producer id", response.error_code)
+            return response
+
+        found = await cluster.persist(attempt, deadline)
+        return ProducerSession(cluster, found.producer_id, found.producer_epoch, None)
 
     @staticmethod
     async def transactional(

@@ -66,13 +66,15 @@ class Accumulator:
         with self._lock:
             delivery = line.open
             if delivery is not None:
-                index = delivery.append(timestamp_ms, key, value, headers)
+                builder = delivery.builder
+                index = builder.append(timestamp_ms, key, value, headers)
                 if index >= 0:
-                    if delivery.builder.size > delivery.reserved:
+                    if builder.size > delivery.reserved:
                         self._reserve(delivery)
                     return Receipt(delivery, index, timestamp_ms)
             delivery = self._open(line, key, value, headers)
-            index = delivery.append(timestamp_ms, key, value, headers)
+            builder = delivery.builder
+            index = builder.append(timestamp_ms, key, value, headers)
             self._reserve(delivery)
             must_wake, self._is_asleep = self._is_asleep, False
             must_wake |= bool(line.full)

@@ -31,7 +31,6 @@ class BatchDelivery:
         "_lock",
         "_ready",
         "_waiters",
-        "append",
         "appended_ms",
         "at",
         "base_offset",
@@ -49,7 +48,6 @@ class BatchDelivery:
     def __init__(self, at: TopicPartition, limit_bytes: int, hurry: Callable[[], None]) -> None:
         self.at = at
         self.builder = BatchBuilder(limit_bytes, HEADER_SIZE)
-        self.append = self.builder.append
         self.count = 0
         self.reserved = 0
         """Bytes of the buffer's memory that it holds."""

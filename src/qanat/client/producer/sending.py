@@ -56,15 +56,27 @@ class Plan:
 class Sender:
     """The caller's half of a producer."""
 
+    __slots__ = (
+        "__weakref__",
+        "_accumulator",
+        "_encode_key",
+        "_encode_value",
+        "_is_murmur2",
+        "_partitioner",
+        "_takes_key_bytes",
+        "_takes_value_bytes",
+        "is_stopped",
+        "plans",
+    )
+
     def __init__(self, accumulator: Accumulator, partitioner: Partitioner, key: object, value: object) -> None:
-        self._append = accumulator.append
         self._accumulator = accumulator
         self._partitioner = partitioner
         self._is_murmur2 = partitioner is murmur2
         self._encode_key = encoder_of(key)
         self._encode_value = encoder_of(value)
-        self._takes_key_bytes = key in (None, "bytes")
-        self._takes_value_bytes = value in (None, "bytes")
+        self._takes_key_bytes = key is None or key == "bytes"
+        self._takes_value_bytes = value is None or value == "bytes"
         self.plans: dict[str, Plan] = {}
         self.is_stopped = False
         _senders.add(self)
@@ -97,7 +109,7 @@ class Sender:
         elif not 0 <= timestamp_ms < _INT64:
             raise SerializationError(f"timestamp_ms is {timestamp_ms}, but must be milliseconds since 1970")
         raw = _raw_headers(topic, headers) if headers else ()
-        return self._append(line, timestamp_ms, key, value, raw)
+        return self._accumulator.append(line, timestamp_ms, key, value, raw)
 
     def _placed(self, plan: Plan, key: bytes | None) -> Line:
         number = self._partitioner(plan.topic, key, plan.count)
