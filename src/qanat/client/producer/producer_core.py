@@ -66,7 +66,7 @@ class ProducerCore:
 
     # Admission
 
-    def gate(self) -> None:
+    def update_stop(self) -> None:
         """Stop sends or let them go on, as the state says."""
         needs_transaction = self.settings.transactional_id is not None and not self.is_in_transaction
         self._sender.is_stopped = self.is_closed or needs_transaction
@@ -79,7 +79,7 @@ class ProducerCore:
             if not self._is_identified:
                 self.pipeline.identify(await self._session())
                 self._is_identified = True
-                self.gate()
+                self.update_stop()
 
     def _open(self) -> None:
         settings = self.settings
@@ -131,7 +131,7 @@ class ProducerCore:
                 await self._not_full.wait()
             if self.is_closed:
                 raise _CLOSED
-        self.gate()
+        self.update_stop()
 
     async def _learn(self, topic: str) -> None:
         assert self._leaders is not None
@@ -245,7 +245,7 @@ class ProducerCore:
         if self.is_closed:
             return
         self.is_closed = True
-        self.gate()
+        self.update_stop()
         if self._look is not None:
             self._look.cancel()
         for task in list(self._sealing):

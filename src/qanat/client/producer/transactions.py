@@ -80,7 +80,7 @@ class TransactionCore:
             raise self._judged(fault) from fault
         core.fault = None
         core.is_in_transaction = True
-        core.gate()
+        core.update_stop()
 
     async def commit(self) -> None:
         """Make everything visible at once; otherwise abort, and raise the reason."""
@@ -146,7 +146,7 @@ class TransactionCore:
 
     def _leave(self) -> None:
         self._core.is_in_transaction = False
-        self._core.gate()
+        self._core.update_stop()
 
     def _judged(self, fault: QanatError) -> QanatError:
         """A fenced producer stays fenced."""
