@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "qanat" / "wire"
-NATIVE = ("crc_change", "growth", "key_hash", "record_reader", "column_reader", "record_writer")
+NATIVE = ("crc_change", "growth", "key_hash", "record_reader", "column_reader", "record_writer", "batch_builder")
 ABOVE = ("records", "columns", "filtering", "control")
 
 # The capture tool's broker and the hook that compiles are part of the checkout, not of the package.
@@ -36,6 +36,7 @@ class Wire:
     record_reader: ModuleType
     column_reader: ModuleType
     record_writer: ModuleType
+    batch_builder: ModuleType
     records: ModuleType
     columns: ModuleType
     filtering: ModuleType
