@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -106,6 +107,14 @@ async def test_records_without_a_key_share_a_batch_and_reach_every_partition(bro
             assert len({one.partition for one in some[1:]}) <= 2
             found += some
     assert {one.partition for one in found} == {0, 1, 2, 3}
+
+
+async def test_a_burst_without_keys_moves_on_to_another_partition_with_every_full_batch(broker: EmbeddedBroker) -> None:
+    async with AsyncProducer(broker.bootstrap_servers, batch_size=10_000, compression_type="none") as producer:
+        receipts = [await producer.send(TOPIC, bytes(100)) for _ in range(4000)]
+        found = [(await one).partition for one in receipts]
+    assert min(found.count(partition) for partition in range(4)) > 100
+    assert sum(one != other for one, other in itertools.pairwise(found)) < 400
 
 
 async def test_acks_leader_and_none_are_sent_as_such(broker: EmbeddedBroker) -> None:

@@ -29,12 +29,14 @@ _LOW_PART = 0.75
 class Line:
     """The batches of one partition that have not left: full ones, and the open one."""
 
-    __slots__ = ("at", "full", "is_sealing", "open")
+    __slots__ = ("at", "full", "is_sealing", "open", "opened")
 
     def __init__(self, at: TopicPartition) -> None:
         self.at = at
         self.full: deque[BatchDelivery] = deque()
         self.open: BatchDelivery | None = None
+        self.opened = 0
+        """How many batches it has had."""
         self.is_sealing = False
         """A batch of it is being compressed in a worker: the next one waits, to stay behind it."""
 
@@ -93,6 +95,7 @@ class Accumulator:
         if line.open is not None:
             line.full.append(line.open)
         delivery = line.open = BatchDelivery(line.at, self._batch_bytes, self.hurry)
+        line.opened += 1
         self._active[line.at] = line
         self.unfinished.add(delivery)
         return delivery

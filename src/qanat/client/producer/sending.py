@@ -32,25 +32,32 @@ _INT64 = 1 << 63
 class Plan:
     """A topic's partitions, as far as they are known."""
 
-    __slots__ = ("count", "lines", "sticky", "topic")
+    __slots__ = ("_batch", "_sticky", "count", "lines", "topic")
 
     def __init__(self, topic: str, count: int) -> None:
         self.topic = topic
         self.lines: list[Line] = []
         self.count = 0
         self.grow(count)
-        self.sticky = random.choice(self.lines)
+        self._sticky = random.choice(self.lines)
+        self._batch = 1
 
     def grow(self, count: int) -> None:
         """Add partitions that are new."""
         self.lines += [Line(TopicPartition(self.topic, number)) for number in range(len(self.lines), count)]
         self.count = len(self.lines)
 
-    def next_sticky(self) -> Line:
-        """Another partition for records without a key, rather one that has nothing waiting."""
-        free = [line for line in self.lines if not line.full and line is not self.sticky]
-        self.sticky = random.choice(free or self.lines)
-        return self.sticky
+    def sticky(self) -> Line:
+        """The partition for records without a key: the same until its batch is full or has left."""
+        line = self._sticky
+        if line.opened == self._batch and line.open is not None:
+            return line
+        if line.opened < self._batch:
+            return line
+        free = [one for one in self.lines if not one.full and one is not line]
+        line = self._sticky = random.choice(free or self.lines)
+        self._batch = line.opened + (line.open is None)
+        return line
 
 
 class Sender:
@@ -114,7 +121,7 @@ class Sender:
     def _placed(self, plan: Plan, key: bytes | None) -> Line:
         number = self._partitioner(plan.topic, key, plan.count)
         if number < 0:
-            return plan.sticky if plan.sticky.open is not None else plan.next_sticky()
+            return plan.sticky()
         return _given_line(plan, number)
 
 
