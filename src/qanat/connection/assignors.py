@@ -1,5 +1,7 @@
 """Client-side assignors: the two that every Kafka client has, and the encoding that members exchange.
 
+`consuming.sticky_assignor` has the third, for cooperative rebalances.
+
 `range` assigns each member a run of neighbouring partitions of every topic, `roundrobin` assigns all partitions
 one by one. Members are sorted by their ids, so that every member would compute the same result.
 """
@@ -8,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from qanat.connection.consuming.sticky_assignor import Claim
 from qanat.model.errors import MalformedMessageError
 from qanat.model.ids import TopicPartition
 from qanat.wire.kafka.messages.consumer_protocol import (
     AssignmentTopicPartition,
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
+    SubscriptionTopicPartition,
     read_consumer_protocol_assignment,
     read_consumer_protocol_subscription,
     write_consumer_protocol_assignment,
@@ -29,6 +33,8 @@ _SUBSCRIPTION_VERSION_MAX = 3
 _ASSIGNMENT_VERSION_MAX = 3
 _OURS = 0
 """The version that we write: readers of later versions read it, too."""
+_CLAIM = 2
+"""The version of a subscription with owned partitions and their generation."""
 
 
 def assign_range(subscriptions: Subscriptions, sizes: Mapping[str, int]) -> Assignments:
@@ -79,6 +85,27 @@ def decode_subscription(content: bytes) -> list[str]:
     """The topics; raises `MalformedMessageError` where they cannot be read."""
     version = _version(content, _SUBSCRIPTION_VERSION_MAX)
     return read_consumer_protocol_subscription(memoryview(content), version, _VERSION_SIZE).topics
+
+
+def encode_claim(claim: Claim) -> bytes:
+    """A subscription with what the member owns, for cooperative rebalances."""
+    owned: dict[str, list[int]] = {}
+    for at in claim.owned:
+        owned.setdefault(at.topic, []).append(at.partition)
+    subscription = ConsumerProtocolSubscription(
+        list(claim.topics),
+        owned_partitions=[SubscriptionTopicPartition(topic, numbers) for topic, numbers in owned.items()],
+        generation_id=claim.generation,
+    )
+    return _CLAIM.to_bytes(_VERSION_SIZE) + b"".join(write_consumer_protocol_subscription(subscription, _CLAIM))
+
+
+def decode_claim(content: bytes) -> Claim:
+    """The topics, and what the member owns as far as it says; raises `MalformedMessageError`."""
+    version = _version(content, _SUBSCRIPTION_VERSION_MAX)
+    found = read_consumer_protocol_subscription(memoryview(content), version, _VERSION_SIZE)
+    owned = [TopicPartition(one.topic, number) for one in found.owned_partitions for number in one.partitions]
+    return Claim(found.topics, owned, found.generation_id)
 
 
 def encode_assignment(partitions: Sequence[TopicPartition]) -> bytes:

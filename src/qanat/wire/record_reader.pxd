@@ -55,6 +55,24 @@ cpdef list split_records(const unsigned char[::1] payload, Py_ssize_t count, int
 @cython.locals(headers=list, number=Py_ssize_t)
 cdef tuple split_headers(RecordCursor cursor)
 
+cdef tuple text_headers(RecordCursor cursor)
+
+@cython.locals(cursor=RecordCursor, records=list, row=Py_ssize_t, headers=tuple)
+cpdef list build_records(
+    const unsigned char[::1] payload,
+    Py_ssize_t count,
+    int64_t last_offset_delta,
+    int64_t first_delta,
+    int64_t base_offset,
+    int64_t base_timestamp,
+    bint is_timestamp_fixed,
+    object make,
+    object topic,
+    object partition,
+    object delivery_count,
+    object leader_epoch,
+)
+
 @cython.locals(row=Py_ssize_t)
 cdef int fill_scan(
     RecordCursor cursor, Py_ssize_t count, int64_t[::1] deltas, unsigned char[::1] tombstones, list keys

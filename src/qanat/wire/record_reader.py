@@ -17,7 +17,8 @@ interpreted code: a worker that opens a batch must not block the event loop.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from qanat.model.errors import CorruptBatchError
 
@@ -237,6 +238,57 @@ def split_headers(cursor: RecordCursor) -> RawHeaders:
         assert key is not None
         headers.append((key, cursor.take(cursor.header_value_start, cursor.header_value_length)))
     return tuple(headers)
+
+
+def build_records(
+    payload: Buffer,
+    count: int,
+    last_offset_delta: int,
+    first_delta: int,
+    base_offset: int,
+    base_timestamp: int,
+    is_timestamp_fixed: bool,
+    make: Callable[..., Any],
+    topic: str,
+    partition: int,
+    delivery_count: int,
+    leader_epoch: int,
+) -> list[Any]:
+    """The records from `first_delta` on, each as `make(topic, partition, offset, timestamp, key, value, headers,
+    delivery count, leader epoch)`; one call per record is all that Python sees of it."""
+    cursor = RecordCursor(payload, last_offset_delta)
+    records = []
+    for row in range(count):
+        let_threads_run(row)
+        cursor.next_record()
+        if cursor.offset_delta < first_delta:
+            cursor.skip_headers()
+            cursor.end_record()
+            continue
+        headers = text_headers(cursor)
+        cursor.end_record()
+        records.append(
+            make(
+                topic,
+                partition,
+                base_offset + cursor.offset_delta,
+                base_timestamp if is_timestamp_fixed else cursor.timestamp(base_timestamp),
+                cursor.take(cursor.key_start, cursor.key_length),
+                cursor.take(cursor.value_start, cursor.value_length),
+                headers,
+                delivery_count,
+                leader_epoch,
+            )
+        )
+    cursor.end_payload()
+    return records
+
+
+def text_headers(cursor: RecordCursor) -> tuple[tuple[str, bytes | None], ...]:
+    """Headers with names as text; invalid UTF-8 gets replacement characters, as in Java's client."""
+    if cursor.header_count == 0:
+        return ()
+    return tuple([(name.decode("utf-8", "replace"), content) for name, content in split_headers(cursor)])
 
 
 def scan_keys(payload: Buffer, count: int, last_offset_delta: int) -> tuple[array[int], list[bytes | None], bytearray]:
