@@ -5,6 +5,7 @@
 - `io_loop`   where the client's network traffic runs: a thread, or the caller's event loop
 - `records`   records, receipts, and where a record was written
 - `producer`  `Producer` and `AsyncProducer`
+- `consumer`  `Consumer` and `AsyncConsumer`
 
 It stands on `connection` and imports nothing of a broker. Names are imported on first use, so that
 `import qanat.client` costs almost nothing.
@@ -15,6 +16,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from qanat.client.consumer.async_consumer import AsyncConsumer
+    from qanat.client.consumer.group_metadata import ConsumerGroupMetadata, ConsumerHealth
+    from qanat.client.consumer.offset_stores import CalledOffsets, OffsetStore, SqliteOffsets
+    from qanat.client.consumer.sync_consumer import Consumer
     from qanat.client.errors import (
         ClientError,
         ClosedError,
@@ -35,9 +40,14 @@ if TYPE_CHECKING:
     from qanat.model.ids import TopicPartition
 
 __all__ = [
+    "AsyncConsumer",
     "AsyncProducer",
+    "CalledOffsets",
     "ClientError",
     "ClosedError",
+    "Consumer",
+    "ConsumerGroupMetadata",
+    "ConsumerHealth",
     "DeliveryError",
     "FencedError",
     "ForkedError",
@@ -45,11 +55,13 @@ __all__ = [
     "LockLostError",
     "MessageTooLargeError",
     "Metadata",
+    "OffsetStore",
     "Producer",
     "Receipt",
     "Record",
     "SerializationError",
     "SignatureError",
+    "SqliteOffsets",
     "TopicPartition",
     "Transaction",
     "TransactionError",
@@ -57,9 +69,14 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AsyncConsumer": "qanat.client.consumer.async_consumer",
     "AsyncProducer": "qanat.client.producer.async_producer",
+    "CalledOffsets": "qanat.client.consumer.offset_stores",
     "ClientError": "qanat.client.errors",
     "ClosedError": "qanat.client.errors",
+    "Consumer": "qanat.client.consumer.sync_consumer",
+    "ConsumerGroupMetadata": "qanat.client.consumer.group_metadata",
+    "ConsumerHealth": "qanat.client.consumer.group_metadata",
     "DeliveryError": "qanat.client.errors",
     "FencedError": "qanat.client.errors",
     "ForkedError": "qanat.client.errors",
@@ -67,11 +84,13 @@ _HOMES = {
     "LockLostError": "qanat.client.errors",
     "MessageTooLargeError": "qanat.client.errors",
     "Metadata": "qanat.client.records",
+    "OffsetStore": "qanat.client.consumer.offset_stores",
     "Producer": "qanat.client.producer.sync_producer",
     "Receipt": "qanat.client.records",
     "Record": "qanat.client.records",
     "SerializationError": "qanat.client.errors",
     "SignatureError": "qanat.client.errors",
+    "SqliteOffsets": "qanat.client.consumer.offset_stores",
     "TopicPartition": "qanat.model.ids",
     "Transaction": "qanat.client.producer.async_producer",
     "TransactionError": "qanat.client.errors",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from qanat.connection.cluster import Cluster
+from qanat.connection.consuming.group_commits import CommittedOffset
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import check
 from qanat.model.error_codes import ErrorCode
@@ -36,20 +37,35 @@ async def committed_offsets(
     is_stable: bool = False,
 ) -> dict[TopicPartition, int]:
     """The committed offsets of a group, of all or of some partitions; `is_stable` waits for open transactions."""
+    found = await committed_positions(cluster, group, deadline, only=only, is_stable=is_stable)
+    return {at: one.offset for at, one in found.items()}
+
+
+async def committed_positions(
+    cluster: Cluster,
+    group: str,
+    deadline: Deadline,
+    *,
+    only: Iterable[TopicPartition] | None = None,
+    is_stable: bool = False,
+) -> dict[TopicPartition, CommittedOffset]:
+    """The same with leader epochs and metadata."""
     request = _fetch_request(group, only, is_stable)
 
-    async def attempt() -> dict[TopicPartition, int]:
+    async def attempt() -> dict[TopicPartition, CommittedOffset]:
         link = await cluster.coordinator_link(group, deadline)
         response: OffsetFetchResponse = await link.call(ApiKey.OFFSET_FETCH, request, deadline)
         # Version 8 and later answer for several groups; before, there was one.
         answer = response.groups[0] if response.groups else response
         check(f"offsets of group {group}", answer.error_code)
-        found: dict[TopicPartition, int] = {}
+        found: dict[TopicPartition, CommittedOffset] = {}
         for topic in answer.topics:
             for partition in topic.partitions:
                 check(f"offsets of group {group} in {topic.name}", partition.error_code)
                 if partition.committed_offset >= 0:
-                    found[TopicPartition(topic.name, partition.partition_index)] = partition.committed_offset
+                    found[TopicPartition(topic.name, partition.partition_index)] = CommittedOffset(
+                        partition.committed_offset, partition.committed_leader_epoch, partition.metadata or ""
+                    )
         return dict(sorted(found.items()))
 
     return await cluster.persist(attempt, deadline)

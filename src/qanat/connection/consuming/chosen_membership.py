@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Literal
 
 from qanat.connection.cluster import Cluster
@@ -30,7 +31,7 @@ class ChosenMembership:
         member_id: str,
         protocol: GroupProtocol = "auto",
     ) -> None:
-        self._classic = lambda: ClassicMembership(cluster, group, topics, listener, terms)
+        self._classic = partial(ClassicMembership, cluster, group, topics, listener, terms)
         self._is_fixed = protocol != "auto"
         self._place: GroupPlace = (
             self._classic()
