@@ -88,11 +88,18 @@ class ConsumerMember:
         self._is_known = False
         self._known_owned: frozenset[IdPartition] = frozenset()
         self._known_topics: list[str] = []
+        self._is_acknowledged = True
+        """Whether the coordinator knows what we own since its latest assignment, even where nothing changed by it:
+        it may have meant partitions for us that we never took."""
 
     @property
     def has_news(self) -> bool:
         """Whether the coordinator should hear from us before the next heartbeat is due."""
-        return not self._is_known or self.owned != self._known_owned or self._topics != self._known_topics
+        return not self._is_known or self._has_to_report_owned or self._topics != self._known_topics
+
+    @property
+    def _has_to_report_owned(self) -> bool:
+        return self.owned != self._known_owned or (not self._is_acknowledged and self.owned == self.target)
 
     @property
     def is_reconciling(self) -> bool:
@@ -115,7 +122,7 @@ class ConsumerMember:
             request.subscribed_topic_regex = self._pattern
         if is_new or self._topics != self._known_topics:
             request.subscribed_topic_names = list(self._topics)
-        if is_new or self.owned != self._known_owned:
+        if is_new or self._has_to_report_owned:
             request.topic_partitions = _by_topic(self.owned)
         return request
 
@@ -146,6 +153,7 @@ class ConsumerMember:
         self.epoch = 0
         self._current = None
         self._is_known = False
+        self._is_acknowledged = True
         return lost
 
     def _accept(self, sent: ConsumerGroupHeartbeatRequest, response: ConsumerGroupHeartbeatResponse) -> None:
@@ -154,6 +162,7 @@ class ConsumerMember:
             self._known_owned = frozenset(
                 (one.topic_id, number) for one in sent.topic_partitions for number in one.partitions
             )
+            self._is_acknowledged = self._is_acknowledged or self._known_owned == self.target
         if sent.subscribed_topic_names is not None:
             self._known_topics = sent.subscribed_topic_names
         self.member_id = response.member_id or self.member_id
@@ -161,7 +170,9 @@ class ConsumerMember:
         self.interval_ms = response.heartbeat_interval_ms
         if response.assignment is not None:
             given = response.assignment.topic_partitions
-            self.target = frozenset((one.topic_id, number) for one in given for number in one.partitions)
+            target = frozenset((one.topic_id, number) for one in given for number in one.partitions)
+            self._is_acknowledged = self._is_acknowledged and target == self.target
+            self.target = target
 
     # Reconciliation
 

@@ -59,8 +59,6 @@ def _kept(claims: Mapping[str, Claim], sizes: Mapping[str, int]) -> dict[str, li
     best: dict[TopicPartition, tuple[int, str | None]] = {}
     for member, claim in sorted(claims.items()):
         for at in claim.owned:
-            if at.topic not in claim.topics or at.partition >= sizes.get(at.topic, 0):
-                continue
             generation, _ = best.get(at, (-2, None))
             if claim.generation > generation:
                 best[at] = claim.generation, member
@@ -68,7 +66,7 @@ def _kept(claims: Mapping[str, Claim], sizes: Mapping[str, int]) -> dict[str, li
                 best[at] = generation, None
     given: dict[str, list[TopicPartition]] = {member: [] for member in sorted(claims)}
     for at, (_, owner) in sorted(best.items()):
-        if owner is not None:
+        if owner is not None and at.topic in claims[owner].topics and at.partition < sizes.get(at.topic, 0):
             given[owner].append(at)
     return given
 
