@@ -55,10 +55,15 @@ def test_a_failed_handler_leaves_its_record_uncommitted(kept_broker: EmbeddedBro
     topic = new_topic(kept_broker)
     write(kept_broker.bootstrap_servers, topic, numbered(100))
     at = TopicPartition(topic, 0)
-    with pytest.raises(ZeroDivisionError), consumer_of(kept_broker, topic, group=f"g-{topic}") as consumer:
-        for record in consumer:
-            if record.offset == 40:
-                raise ZeroDivisionError
+
+    def handle() -> None:
+        with consumer_of(kept_broker, topic, group=f"g-{topic}") as consumer:
+            for record in consumer:
+                if record.offset == 40:
+                    raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        handle()
     with consumer_of(kept_broker, topic, group=f"g-{topic}") as consumer:
         assert consumer.committed(at) == {at: 40}
         record = next(iter(consumer))
@@ -177,7 +182,7 @@ def test_a_deleted_offset_is_reported_once_and_the_policy_followed(
         with pytest.raises(ClientError, match="no committed offset"):
             consumer.poll(timeout_s=30)
         consumer.seek(at, 500)
-        with pytest.raises(ClientError, match="offset 500 of .* is not there"):
+        with pytest.raises(ClientError, match=r"offset 500 of .* is not there"):
             consumer.poll(timeout_s=30)
         assert consumer.poll(timeout_s=0.1) == []
         consumer.seek(at, 3)
@@ -226,7 +231,7 @@ def test_an_unreadable_value_stops_before_it_and_a_seek_skips_it(kept_broker: Em
     with consumer_of(kept_broker, topic, value=Numbers()) as consumer:
         assert [record.value for record in consumer.poll(timeout_s=30)] == [1, 2]
         for _ in range(2):
-            with pytest.raises(SerializationError, match="at offset 2: .*'x' is no number"):
+            with pytest.raises(SerializationError, match=r"at offset 2: .*'x' is no number"):
                 consumer.poll()
         consumer.seek(TopicPartition(topic, 0), 3)
         assert [record.value for record in consumer.poll(timeout_s=30)] == [4]
@@ -268,7 +273,7 @@ def test_wrong_use_is_one_clear_sentence(kept_broker: EmbeddedBroker) -> None:
         consumer_of(kept_broker, topic + "x").poll()
     consumer = consumer_of(kept_broker, topic)
     with consumer, pytest.raises(ClientError, match="has no group"):
-        print(consumer.group_metadata)
+        _ = consumer.group_metadata
     with pytest.raises(ClosedError):
         consumer.poll()
 

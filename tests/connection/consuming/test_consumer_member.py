@@ -56,7 +56,7 @@ def test_an_assignment_is_reported_once_it_is_owned() -> None:
     one.answered(one.request(), answer(1, [0, 1]))
     change = one.begin({TOPIC})
     assert change is not None
-    assert not one.has_news
+    assert [one.has_news] == [False]
 
     assert one.own(change) == ((TOPIC, 0), (TOPIC, 1))
     one.finish(change)

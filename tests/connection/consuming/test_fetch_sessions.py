@@ -70,13 +70,11 @@ def test_a_broker_without_sessions_gets_full_requests() -> None:
 def test_topics_are_known_by_id_only_where_all_have_one() -> None:
     session = FetchSession()
     session.request(wanted(t0=5), TERMS, can_use_ids=True)
-    assert session.uses_ids
-    assert session.name_of("", IDS["t"]) == "t"
+    assert (session.uses_ids, session.name_of("", IDS["t"])) == (True, "t")
     session.answered(ErrorCode.NONE, 42)
     request = session.request({TopicPartition("t", 0): Wanted(bytes(16), 5, 0, 100)}, TERMS, can_use_ids=True)
 
-    assert not session.uses_ids
-    assert session.name_of("t", bytes(16)) == "t"
+    assert (session.uses_ids, session.name_of("t", bytes(16))) == (False, "t")
     assert request.session_id == 0
 
 

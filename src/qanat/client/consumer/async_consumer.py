@@ -99,12 +99,14 @@ class AsyncConsumer:
 
     async def close(self) -> None:
         """Commit what is finished, leave the group, and end. Records in hand count as unfinished."""
-        self._is_closed = True
-        if self._reading is not None:
-            reading, self._reading = self._reading, None
+        is_first, self._is_closed = not self._is_closed, True
+        if self._reading is not None and is_first:
             assert self._io is not None
-            await self._io.run(reading.core.close())
-            await self._close_io()
+            try:
+                await self._io.run(self._reading.core.close())  # Its hooks may still commit.
+            finally:
+                self._reading = None
+                await self._close_io()
 
     async def _close_io(self) -> None:
         if self._owns_io and self._io is not None:

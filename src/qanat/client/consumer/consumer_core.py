@@ -229,6 +229,8 @@ class ConsumerCore:
         except Exception as fault:  # noqa: BLE001  The user's code: whatever it raises is the user's.
             self.fatal = fault
             self.buffer.wake()
+            if self._is_closing:
+                _log.exception("a hook failed while its consumer was closed")
 
     async def _wait_for_hand(self, partitions: Collection[TopicPartition]) -> None:
         """Wait until the user has finished the records of these partitions."""

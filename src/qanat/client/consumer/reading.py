@@ -66,7 +66,7 @@ class Reading:
 
     def walk(self, records: list[Any]) -> Iterator[Any]:
         """Hand out one by one: a record is finished when the next is asked for."""
-        buffer = self.buffer
+        buffer, now_s = self.buffer, time.monotonic
         while records:
             hand, version = buffer.hand, buffer.version
             for index, record in enumerate(records, 1):
@@ -75,6 +75,7 @@ class Reading:
                 hand.given = index
                 yield record
                 hand.done = index
+                self._asked_at_s = now_s()
                 if buffer.version != version:
                     records = buffer.still_counts(index)
                     break

@@ -101,12 +101,14 @@ class Consumer:
 
     def close(self) -> None:
         """Commit what is finished, leave the group, and end. Records in hand count as unfinished."""
-        self._is_closed = True
-        if self._reading is not None:
-            reading, self._reading = self._reading, None
-            self._run(reading.core.close())
+        is_first, self._is_closed = not self._is_closed, True
+        if self._reading is not None and is_first:
             assert self._io is not None
-            self._io.close()
+            try:
+                self._run(self._reading.core.close())  # Its hooks may still commit.
+            finally:
+                self._reading = None
+                self._io.close()
 
     def _in_user_thread(self, hook: SyncHook | None) -> Hook | None:
         if hook is None:
