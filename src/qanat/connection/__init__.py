@@ -22,7 +22,8 @@ and the command line.
 - `batch_sizes`   sizes of a partition's batches, one by one
 - `producing`     records to partitions
 - `assignors`     client-side assignors of consumer groups
-- `membership`    one member of a consumer group: join, heartbeat, commit, leave
+- `membership`    one member of a consumer group in the classic protocol: join, heartbeat, commit, leave
+- `consuming`     consumers: places in groups of either protocol, fetch sessions, positions of partitions
 - `producer_session`  a producer's identity, and its transactions at their coordinator
 - `producer`      idempotent and transactional producers that wait for each batch
 - `topic_leaders` leaders of topics, kept until a request fails

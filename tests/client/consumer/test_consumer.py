@@ -215,6 +215,23 @@ def test_offsets_may_be_kept_elsewhere(kept_broker: EmbeddedBroker, tmp_path: Pa
         assert len(read(consumer, 101)) == 101  # The broker has none.
 
 
+def test_a_store_that_fails_is_reported_and_a_seek_goes_on(kept_broker: EmbeddedBroker) -> None:
+    topic = new_topic(kept_broker)
+    write(kept_broker.bootstrap_servers, topic, numbered(10))
+
+    def fail(*_: object) -> None:
+        raise OSError("the disk is away")
+
+    store = CalledOffsets(fail, fail)
+    with consumer_of(kept_broker, topic, group=f"g-{topic}", offset_store=store) as consumer:
+        with pytest.raises(ClientError, match=r"cannot be loaded: .*the disk is away"):
+            consumer.poll(timeout_s=30)
+        consumer.seek(TopicPartition(topic, 0), 4)
+        assert read(consumer, 6) == numbered(6, 4)
+        with pytest.raises(ClientError, match=r"cannot be saved: .*the disk is away"):
+            consumer.commit()
+
+
 class Numbers:
     """Reads numbers, refuses what is none."""
 

@@ -20,7 +20,7 @@ from qanat.client.consumer.assigned_partition import AssignedPartition
 from qanat.client.consumer.broker_offsets import BrokerOffsets
 from qanat.client.consumer.fetcher import Fetcher
 from qanat.client.consumer.group_metadata import ConsumerGroupMetadata
-from qanat.client.consumer.offset_stores import OffsetStore
+from qanat.client.consumer.offset_stores import GuardedStore, OffsetStore
 from qanat.client.consumer.positions import Positions
 from qanat.client.consumer.record_buffer import RecordBuffer
 from qanat.client.consumer.settings import ConsumerSettings
@@ -99,6 +99,8 @@ class ConsumerCore:
                 protocol=settings.group_protocol,
             )
             self.store = self.store or BrokerOffsets(self._requests, self._place)
+        if self.store is not None:
+            self.store = GuardedStore(self.store)
         self._fetcher = Fetcher(self._fetches, self.buffer, settings, self._report)
         self._positions = Positions(self._requests, self.buffer, settings, self.store, self._report)
         self._fetcher.on_change = self._positions.on_change = self._wake.set
@@ -152,7 +154,7 @@ class ConsumerCore:
         assert self._place is not None
         try:
             await self._place.wait_failed()
-        except QanatError as fault:
+        except Exception as fault:  # noqa: BLE001  Whatever ends the membership, the user must hear of it.
             self.fatal = fault
             self.problem = str(fault)
             self.buffer.wake()

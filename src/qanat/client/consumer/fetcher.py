@@ -107,6 +107,12 @@ class Fetcher:
                     one.cursor.lost_leader()
             self._sessions.pop(node, None)
             await asyncio.sleep(_PAUSE_S)
+        except QanatError as fault:
+            # Bytes that are no batch, or a broker that speaks no version of ours: another attempt would end alike.
+            for one, token, *_ in asked.values():
+                if one.cursor.token == token:
+                    one.cursor.fail(f"{one.at} cannot be read at offset {one.cursor.offset}: {fault}")
+                    self._report(one, one.cursor.failure)
         finally:
             self._busy.pop(node, None)
             self.on_change()

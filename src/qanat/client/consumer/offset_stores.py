@@ -14,7 +14,9 @@ from contextlib import closing
 from os import PathLike
 from typing import Any, Protocol, cast
 
+from qanat.client.errors import ClientError
 from qanat.connection.consuming.group_commits import CommittedOffset
+from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 
 Offsets = Mapping[TopicPartition, CommittedOffset]
@@ -26,6 +28,10 @@ _TABLE = """CREATE TABLE IF NOT EXISTS offsets (
     PRIMARY KEY ("group", topic, "partition"))"""
 
 
+class OffsetStoreError(ClientError):
+    """An offset store failed; the message has its error."""
+
+
 class OffsetStore(Protocol):
     """A place for offsets; both calls run on the client's I/O loop and must not block it."""
 
@@ -34,6 +40,29 @@ class OffsetStore(Protocol):
 
     async def save(self, group: str, offsets: Offsets) -> None:
         """Keep these; whoever loads afterwards gets them."""
+
+
+class GuardedStore:
+    """A store whose own errors become one kind: the client must go on, and tell."""
+
+    def __init__(self, store: OffsetStore) -> None:
+        self._store = store
+
+    async def load(self, group: str, partitions: Sequence[TopicPartition]) -> Offsets:
+        try:
+            return await self._store.load(group, partitions)
+        except QanatError:
+            raise
+        except Exception as fault:
+            raise OffsetStoreError(f"the offsets of group {group!r} cannot be loaded: {fault!r}") from fault
+
+    async def save(self, group: str, offsets: Offsets) -> None:
+        try:
+            await self._store.save(group, offsets)
+        except QanatError:
+            raise
+        except Exception as fault:
+            raise OffsetStoreError(f"the offsets of group {group!r} cannot be saved: {fault!r}") from fault
 
 
 class SqliteOffsets:

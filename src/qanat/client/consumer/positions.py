@@ -20,6 +20,7 @@ from qanat.connection.consuming.topic_views import view_topics
 from qanat.connection.faults import OutOfTimeError, RefusedError, UnreachableError
 from qanat.connection.offsets import EARLIEST, LATEST, list_offsets
 from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
 from qanat.wire.kafka.layouts import ZERO_UUID
 
 _log = logging.getLogger("qanat.client")
@@ -77,9 +78,10 @@ class Positions:
             self._pause_s = _PAUSE_S if is_done else min(2 * self._pause_s, _PAUSE_MAX_S)
             if not is_done:
                 await asyncio.sleep(self._pause_s)
-        except (UnreachableError, OutOfTimeError, RefusedError) as fault:
+        except QanatError as fault:
             _log.debug("positions: %s", fault)
-            if isinstance(fault, RefusedError) and not fault.is_retriable:
+            is_passing = isinstance(fault, UnreachableError | OutOfTimeError)
+            if not is_passing and not (isinstance(fault, RefusedError) and fault.is_retriable):
                 self._fail(str(fault))
             await asyncio.sleep(self._pause_s)
             self._pause_s = min(2 * self._pause_s, _PAUSE_MAX_S)
@@ -89,7 +91,7 @@ class Positions:
 
     def _fail(self, reason: str) -> None:
         for one in self._lacking(Need.OFFSET, Need.RESET):
-            one.cursor.failure = reason
+            one.cursor.fail(reason)
             self._report(one, reason)
 
     async def _load(self, some: list[AssignedPartition]) -> None:

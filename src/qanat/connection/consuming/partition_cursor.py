@@ -65,7 +65,6 @@ class PartitionCursor:
         self.leader_epoch = -1
         self.failure = ""
         """Why it does not go on."""
-        self._is_offset_asked = True
         self._is_validated = True
         self._has_to_reset = False
         self._reset_to = policy
@@ -117,8 +116,7 @@ class PartitionCursor:
 
     def _reset_by_policy(self, failure: str) -> None:
         if self._policy is Reset.ERROR:
-            self.failure = failure
-            self.token += 1
+            self.fail(failure)
         else:
             self.reset(self._policy)
 
@@ -156,9 +154,13 @@ class PartitionCursor:
             gone = f"offset {self.offset} of {what} is not there{begins}"
             self._reset_by_policy(f"{gone}: seek to another offset, or set auto.offset.reset")
             return self.failure or f"{gone}: continuing at the {self._policy.value} (auto.offset.reset)"
-        self.failure = f"{what} cannot be read: {_name(code)}"
-        self.token += 1
+        self.fail(f"{what} cannot be read: {_name(code)}")
         return self.failure
+
+    def fail(self, reason: str) -> None:
+        """Stop until the caller seeks."""
+        self.failure = reason
+        self.token += 1
 
     def validated(self, end_epoch: int, end_offset: int, what: str) -> str | None:
         """The leader's answer about the last record's epoch; returns what was truncated, None where nothing was."""
@@ -170,8 +172,7 @@ class PartitionCursor:
             return None
         truncated = f"{what} was truncated from offset {self.offset} to {end_offset}"
         if self._policy is Reset.ERROR:
-            self.failure = f"{truncated}: seek to where to continue"
-            self.token += 1
+            self.fail(f"{truncated}: seek to where to continue")
             return self.failure
         self.seek(end_offset, end_epoch)
         self._is_validated = True
