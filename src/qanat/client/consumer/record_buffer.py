@@ -135,6 +135,7 @@ class RecordBuffer:
     def pause(self, partition: AssignedPartition, is_paused: bool) -> None:
         with self._lock:
             partition.is_paused = is_paused
+            self.version += 1
         self.wake()
 
     def wake(self) -> None:
@@ -292,24 +293,43 @@ class RecordBuffer:
             self.hand = Hand()
 
     def still_counts(self, index: int) -> list[Any]:
-        """The records in hand from that index on, without those that a seek or a revocation made void."""
+        """The records in hand from that index on: without those that a seek or a revocation made void, and without
+        those of paused partitions, which go back into the buffer."""
         hand = self.hand
         kept = Hand()
+        returned: list[tuple[Span, list[Any]]] = []
         begin = 0
         for span in hand.spans:
             rest = hand.records[max(begin, index) : begin + span.count]
             begin += span.count
-            if rest and span.token == span.partition.token and span.partition.is_live:
+            if not rest or span.token != span.partition.token:
+                continue
+            if span.partition.is_live:
                 kept.records += rest
                 kept.spans.append(Span(span.partition, span.token, len(rest), span.next_offset, span.epoch))
+            else:
+                returned.append((span, rest))
         with self._lock:
             for partition, offset, epoch in hand.reached(index).values():
                 partition.finished = max(partition.finished, offset)
                 partition.finished_epoch = epoch
+            for span, rest in reversed(returned):
+                self._put_back(span, rest)
             self.hand = kept
         if self.on_finished is not None:
             self.on_finished()
         return kept.records
+
+    def _put_back(self, span: Span, records: list[Any]) -> None:
+        partition = span.partition
+        if span.token != partition.token:
+            return
+        chunk = Chunk.of(records)
+        chunk.token, chunk.next_offset = span.token, span.next_offset
+        if not partition.chunks:
+            self._ready.append(partition)
+        partition.chunks.appendleft(chunk)
+        partition.position = records[0].offset
 
     # Offsets
 
