@@ -6,8 +6,10 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
+import confluent_kafka
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 from tests.client.consumer.topics import new_topic, numbered, read, wait_until, write
 
 from qanat.client import CalledOffsets, Consumer, SqliteOffsets, TopicPartition
@@ -192,6 +194,26 @@ def test_a_deleted_offset_is_reported_once_and_the_policy_followed(
         f"offset 500 of {topic}-0 is not there: continuing at the earliest (auto.offset.reset)",
         f"offset 500 of {topic}-0 is not there: seek to another offset, or set auto.offset.reset",
     ]
+
+
+@pytest.mark.parametrize(("policy", "first"), [("earliest", 6), ("latest", 10)])
+def test_a_committed_offset_that_was_deleted_follows_the_policy(
+    kept_broker: EmbeddedBroker, policy: str, first: int
+) -> None:
+    topic = new_topic(kept_broker)
+    write(kept_broker.bootstrap_servers, topic, numbered(10))
+    at = TopicPartition(topic, 0)
+    with consumer_of(kept_broker, topic, group=f"g-{topic}", enable_auto_commit=False) as consumer:
+        assert len(read(consumer, 10)) == 10
+        consumer.commit({at: 2})
+    admin = AdminClient({"bootstrap.servers": kept_broker.bootstrap_servers})
+    for future in admin.delete_records([confluent_kafka.TopicPartition(topic, 0, 6)]).values():
+        future.result()
+    with consumer_of(kept_broker, topic, group=f"g-{topic}", auto_offset_reset=policy) as consumer:
+        wait_until(lambda: consumer.assignment == {at} and consumer.position(at) == first)
+        write(kept_broker.bootstrap_servers, topic, [b"10"])
+        assert read(consumer, 11 - first) == numbered(11 - first, first)
+        assert f"offset 2 of {at} is not there" in consumer.health.problem
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "functions"])
