@@ -1,7 +1,8 @@
 """Consumers by turns: Qanat's, confluent-kafka's `consume(500)`, aiokafka's `async for`.
 
 `python -m bench.client.consume` fills a topic of 4 partitions and lets each client read it. CPU time is that of the
-client's process, all its threads, from the first record to the last.
+client's process, all its threads, from the first record to the last. `poll` and `consume` are both members of a group
+and both look at every value; the two `async for` have no group.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ def qanat_poll(address: str, count: int) -> tuple[float, float]:
     from qanat.client import Consumer
 
     clock, seen = Clock(), 0
-    with Consumer(address, TOPIC, auto_offset_reset="earliest") as consumer:
+    group = f"g-{time.monotonic_ns()}"
+    with Consumer(address, TOPIC, group=group, auto_offset_reset="earliest") as consumer:
         while seen < count:
-            seen += len(consumer.poll())
+            seen += sum(1 for record in consumer.poll(500) if record.value is not None)
             if not clock.first and seen:
                 clock.begin(seen)
         return clock.end(seen)
