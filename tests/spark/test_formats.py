@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from tests.spark.conftest import QUIET, Read
 from tests.spark.formats.messages import MESSAGE, descriptor_set, message_class
 
+from qanat.model.dead_letters import parse_letter
 from qanat.testing import EmbeddedBroker
 
 if TYPE_CHECKING:
@@ -98,7 +99,10 @@ def test_a_stream_sends_poison_to_a_topic_of_dead_letters(
         .selectExpr(
             "key",
             "malformed.value value",
-            "array(named_struct('key', 'x-exception', 'value', cast(malformed.reason as binary))) headers",
+            "array(named_struct('key', '__dlq.errors.topic', 'value', cast(topic as binary)),"
+            " named_struct('key', '__dlq.errors.partition', 'value', cast(string(partition) as binary)),"
+            " named_struct('key', '__dlq.errors.offset', 'value', cast(string(offset) as binary)),"
+            " named_struct('key', '__dlq.errors.message', 'value', cast(malformed.reason as binary))) headers",
         )
     )
     writing = letters.writeStream.format("qanat").options(
@@ -111,4 +115,7 @@ def test_a_stream_sends_poison_to_a_topic_of_dead_letters(
     (letter,) = broker.records(f"{topic}-dead")
 
     assert letter.value == b"poison"
-    assert b"it is not JSON" in (dict(letter.headers)["x-exception"] or b"")
+    parsed = parse_letter(letter.headers)
+    assert parsed is not None
+    assert (parsed.origin.topic, parsed.origin.offset) == (topic, 1)
+    assert "it is not JSON" in parsed.origin.message

@@ -319,6 +319,7 @@ def test_a_rejected_record_lies_whole_in_the_dead_letter_topic(scene: Scene) -> 
         ("__dlq.errors.group", b"g"),
         ("__dlq.errors.delivery.count", b"1"),
         ("__dlq.errors.message", b"rejected"),
+        ("__dlq.errors.timestamp", str(original.timestamp).encode()),
     ]
     assert given(member.fetch()) == []
 

@@ -15,6 +15,7 @@ from demo.fleet import MINUTE_MS, Sent, Truth, measure
 from tests.spark.conftest import FOREVER, QUIET
 from tests.spark.pipelines.plain import SIZES, Window, closed, expected
 
+from qanat.model.dead_letters import parse_letter
 from qanat.spark.pipelines.bundled.catalogue import named
 from qanat.spark.pipelines.pipeline import RunOptions
 from qanat.spark.pipelines.query_watch import Stop, watch
@@ -119,15 +120,17 @@ def test_the_output_is_what_a_plain_computation_finds(run: Run, broker: Embedded
         assert rollups[window]["sum"] == pytest.approx(values["sum"], rel=1e-9), window
     assert sorted(run.lake(), key=lambda row: row[0]) == sorted(rollups.items())
 
-    dead = {}
+    dead, reasons = {}, {}
     for record in broker.records(f"{run.topic}-dead"):
-        headers = dict(record.headers)
-        place = (int(headers["x-original-partition"] or b""), int(headers["x-original-offset"] or b""))
-        assert headers["x-original-topic"] == run.topic.encode()
+        letter = parse_letter(record.headers)
+        assert letter is not None
+        place = (letter.origin.partition, letter.origin.offset)
+        assert letter.origin.topic == run.topic
+        assert letter.origin.timestamp_ms == record.timestamp
+        reasons[place] = letter.origin.message
         assert place not in dead, "each dead letter comes once"
         dead[place] = record
     originals = {(record.partition, record.offset): record for record in stored}
-    reasons = {place: (dict(record.headers)["x-exception"] or b"").decode() for place, record in dead.items()}
     assert {place: reason.split()[0] for place, reason in reasons.items()} == wanted.dead
     assert all(
         (dead[place].value, dead[place].key, dead[place].timestamp)

@@ -11,6 +11,8 @@ from demo.fleet import MINUTE_MS, Sent, Truth, measure
 from tests.spark.pipelines.plain import SIZES, Window, closed, expected
 from tests.spark.rollups.fleet_batches import DELAY_MS, Rollup, cut, stored
 
+from qanat.model.dead_letters import parse_letter
+
 START_MS = 1_750_003_200_000
 QUANTILES = ("p50", "p95", "p99")
 
@@ -45,8 +47,9 @@ def test_windows_equal_a_plain_computation(seed: int, most: int, error: float) -
     assert rollup.late == 0
     assert len(rollup.dead) == len(wanted.dead)
     reasons = {
-        (int(headers["x-original-partition"]), int(headers["x-original-offset"])): headers["x-exception"].split()[0]
-        for headers in ({one["key"]: one["value"].decode() for one in row["headers"]} for row in rollup.dead)
+        (letter.origin.partition, letter.origin.offset): letter.origin.message.split()[0]
+        for letter in (parse_letter([(one["key"], one["value"]) for one in row["headers"]]) for row in rollup.dead)
+        if letter is not None
     }
     assert reasons == wanted.dead
 

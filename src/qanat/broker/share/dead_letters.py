@@ -1,7 +1,7 @@
 """Dead letters: records that a share group has given up, written to its dead-letter topic.
 
-A dead letter is the whole record (key, value, headers, timestamp) with headers that say where it comes from and why;
-their names are Kafka's (KIP-1191). It goes to the partition of the same number, modulo the topic's partitions, so that
+A dead letter is the whole record (key, value, headers, timestamp) with headers that say where it comes from and why
+(`qanat.model.dead_letters`). It goes to the partition of the same number, modulo the topic's partitions, so that
 order is preserved.
 
 Rule 1: a record is archived only once its letter is durable: after a crash it may be written twice, never not at all.
@@ -21,6 +21,7 @@ from qanat.cluster.rejection import Rejection
 from qanat.cluster.topics import CreateTopic
 from qanat.connection.faults import error_code
 from qanat.groups.share.partition import ArchivingRange
+from qanat.model.dead_letters import Origin
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import OffsetOutOfRangeError, QanatError
 from qanat.model.ids import TopicPartition
@@ -28,7 +29,7 @@ from qanat.telemetry.events import RateLimitedEvent
 from qanat.wire.batch_header import read_header, split_batches
 from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from qanat.wire.kafka.registry import ApiKey
-from qanat.wire.records import Header, Record, decode_records, encode_batch
+from qanat.wire.records import Record, decode_records, encode_batch
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _READ_BYTES = 1024 * 1024
@@ -156,12 +157,13 @@ class DeadLetters:
 
 
 def _letter(record: Record, number: int, led: LedSharePartition, archiving: ArchivingRange) -> Record:
-    headers: tuple[Header, ...] = (
-        ("__dlq.errors.topic", led.partition.at.topic.encode()),
-        ("__dlq.errors.partition", str(led.key.partition).encode()),
-        ("__dlq.errors.offset", str(record.offset).encode()),
-        ("__dlq.errors.group", led.key.group_id.encode()),
-        ("__dlq.errors.delivery.count", str(archiving.delivery_count).encode()),
-        ("__dlq.errors.message", archiving.cause.encode()),
+    origin = Origin(
+        led.partition.at.topic,
+        led.key.partition,
+        record.offset,
+        archiving.cause,
+        led.key.group_id,
+        archiving.delivery_count,
+        record.timestamp if record.timestamp >= 0 else None,
     )
-    return Record(number, record.timestamp, record.key, record.value, (*record.headers, *headers))
+    return Record(number, record.timestamp, record.key, record.value, (*record.headers, *origin.headers()))

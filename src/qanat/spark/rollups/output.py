@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from qanat.model.dead_letters import Origin
+
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 RECORD = pa.schema(
     [
@@ -30,18 +32,13 @@ def dead_letters(batch: pa.RecordBatch, dead: dict[int, str], topic: str) -> pa.
         rows.column("topic").to_pylist(),
         rows.column("partition").to_pylist(),
         rows.column("offset").to_pylist(),
+        rows.column("timestamp").cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64()).to_pylist(),
         dead.values(),
         strict=True,
     )
     headers = [
-        [
-            *(headers or ()),
-            {"key": "x-original-topic", "value": name.encode()},
-            {"key": "x-original-partition", "value": str(partition).encode()},
-            {"key": "x-original-offset", "value": str(offset).encode()},
-            {"key": "x-exception", "value": reason.encode()},
-        ]
-        for headers, name, partition, offset, reason in places
+        [*(headers or ()), *_origin(Origin(name, partition, offset, reason, timestamp_ms=timestamp_ms))]
+        for headers, name, partition, offset, timestamp_ms, reason in places
     ]
     columns = [
         pa.array([topic] * rows.num_rows, pa.string()),
@@ -51,6 +48,10 @@ def dead_letters(batch: pa.RecordBatch, dead: dict[int, str], topic: str) -> pa.
         pa.array(headers, RECORD.field("headers").type),
     ]
     return pa.table(columns, schema=RECORD)
+
+
+def _origin(origin: Origin) -> list[dict[str, object]]:
+    return [{"key": name, "value": value} for name, value in origin.headers()]
 
 
 def rollup_records(rollups: pa.Table, topic: str) -> pa.Table:
