@@ -102,6 +102,16 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
         ),
     ),
     CommandGroup(
+        "dlq",
+        "dead_letters",
+        "Dead letters: where they come from, why, and back again.",
+        (
+            Command("list", "list:list_letters", "List the dead letters of a topic."),
+            Command("show", "show:show", "Show one dead letter, whole."),
+            Command("redrive", "redrive:redrive", "Write dead letters back to where they come from."),
+        ),
+    ),
+    CommandGroup(
         "pipeline",
         "pipelines",
         "Pipelines on Spark: topics read, computed and written, exactly once.",

@@ -64,9 +64,14 @@ class Producer:
         return offsets
 
     async def commit_offsets(
-        self, group: str, offsets: Mapping[TopicPartition, int], deadline: Deadline, *, metadata: str = ""
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, int],
+        deadline: Deadline,
+        *,
+        metadata: str | Mapping[TopicPartition, str] = "",
     ) -> None:
-        """Make a group's offsets part of the transaction; `metadata` is a note stored with each."""
+        """Make a group's offsets part of the transaction; `metadata` is a note stored with each, or one for each."""
         await self._session.commit_offsets(GroupMember(group), offsets, deadline, metadata=metadata)
 
     async def end(self, deadline: Deadline, *, is_committed: bool) -> None:

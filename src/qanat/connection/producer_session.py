@@ -113,16 +113,22 @@ class ProducerSession:
         self.is_open = False
 
     async def commit_offsets(
-        self, member: GroupMember, offsets: Mapping[TopicPartition, int], deadline: Deadline, *, metadata: str = ""
+        self,
+        member: GroupMember,
+        offsets: Mapping[TopicPartition, int],
+        deadline: Deadline,
+        *,
+        metadata: str | Mapping[TopicPartition, str] = "",
     ) -> None:
-        """Make a group's offsets part of the transaction; `metadata` is a note stored with each."""
+        """Make a group's offsets part of the transaction; `metadata` is a note stored with each, or one for each."""
         group = member.group
         name = self.transactional_id or ""
         adding = AddOffsetsToTxnRequest(name, self.producer_id, self.epoch, group)
         topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
         for at, offset in offsets.items():
+            note = metadata if isinstance(metadata, str) else metadata[at]
             topics.setdefault(at.topic, []).append(
-                TxnOffsetCommitRequestPartition(at.partition, offset, committed_metadata=metadata)
+                TxnOffsetCommitRequestPartition(at.partition, offset, committed_metadata=note)
             )
         committing = TxnOffsetCommitRequest(
             name,

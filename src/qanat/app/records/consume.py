@@ -11,12 +11,13 @@ from qanat.app.client.arguments import WrongArgumentError
 from qanat.app.client.client_settings import ClientSettings
 from qanat.app.client.target import HERE, Target, run
 from qanat.app.records.consume_plan import ReadingPlan, places
-from qanat.app.records.filter_expression import Condition
 from qanat.app.records.group_reader import read_as_member
+from qanat.app.records.record_filter import RecordFilter
 from qanat.app.records.record_printer import RecordPrinter, record_encoder
-from qanat.app.records.topic_reader import RecordFilter, read
 from qanat.connection.cluster import Cluster
 from qanat.connection.fetching import FetchLimits
+from qanat.connection.records.filter_expression import Condition
+from qanat.connection.records.topic_reading import read
 
 Flag = Annotated[bool, Parameter(negative="")]
 

@@ -15,10 +15,10 @@ from qanat.app.records.topic_positions import (
     parse_position,
     parse_range,
 )
-from qanat.app.records.topic_reader import Reading
 from qanat.connection.cluster import Cluster
 from qanat.connection.fetching import FetchLimits
 from qanat.connection.offsets import list_bounds
+from qanat.connection.records.topic_reading import Reading
 
 
 @dataclass(frozen=True, slots=True)

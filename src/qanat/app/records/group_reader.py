@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from qanat.app.records.consume_plan import ReadingPlan
 from qanat.app.records.record_printer import RecordPrinter
-from qanat.app.records.topic_reader import Reading, read
 from qanat.connection.cluster import Cluster
 from qanat.connection.committed import committed_offsets
 from qanat.connection.membership import Membership
+from qanat.connection.records.topic_reading import Reading, read
 from qanat.model.ids import TopicPartition
 
 

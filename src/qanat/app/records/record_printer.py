@@ -9,9 +9,10 @@ import sys
 from collections.abc import Callable, Iterable
 
 from qanat.app.records.json_envelope import encode_envelope
+from qanat.app.records.record_filter import RecordFilter
 from qanat.app.records.record_format import RecordFormat
-from qanat.app.records.topic_reader import Reading, RecordFilter
 from qanat.app.terminal.printable import printable_json
+from qanat.connection.records.topic_reading import Reading
 from qanat.wire.records import Record
 
 Encode = Callable[[str, int, Record], bytes]

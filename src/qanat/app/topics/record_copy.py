@@ -10,11 +10,11 @@ from collections.abc import Callable
 from qanat.app.records.consume_plan import ReadingPlan
 from qanat.app.records.record_producer import Partitioner, StoppedError
 from qanat.app.records.topic_positions import Position
-from qanat.app.records.topic_reader import Reading, read
 from qanat.connection.cluster import Cluster
 from qanat.connection.fetching import FetchLimits, fetch_batches, whole_batches
 from qanat.connection.offsets import by_leader
 from qanat.connection.producer import Producer
+from qanat.connection.records.topic_reading import Reading, read
 from qanat.model.errors import QanatError
 from qanat.wire.batch_header import read_header
 from qanat.wire.compression import Codec

@@ -1,14 +1,12 @@
-"""Topic reader: rounds of fetches, one per leader, from some offsets to others."""
+"""Topic reading: rounds of fetches, one per leader, from some offsets to others."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from qanat.app.records.filter_expression import Condition
 from qanat.connection.cluster import Cluster, TopicLeaders
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import check
@@ -108,27 +106,3 @@ async def _fetch_all(
     for part in found:
         check(f"topic {reading.topic} partition {part.partition}", part.error_code)
     return sorted(found, key=lambda part: part.partition)
-
-
-@dataclass(frozen=True, slots=True)
-class RecordFilter:
-    """Which records to print: every condition must hold."""
-
-    value: re.Pattern[bytes] | None = None
-    key: bytes | None = None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-    """Names, each with the value that a header of that name must have; None for any value."""
-    condition: Condition | None = None
-
-    def wants(self, partition: int, record: Record) -> bool:
-        if self.value is not None and self.value.search(record.value or b"") is None:
-            return False
-        if self.key is not None and record.key != self.key:
-            return False
-        if not all(_has(record, name, content) for name, content in self.headers):
-            return False
-        return self.condition is None or self.condition.holds(partition, record)
-
-
-def _has(record: Record, wanted: str, content: bytes | None) -> bool:
-    return any(name == wanted and (content is None or value == content) for name, value in record.headers)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.app.conftest import Run
 
-from qanat.app.client.arguments import WrongArgumentError
-from qanat.app.records.filter_expression import Condition
+from qanat.connection.records.filter_expression import Condition, WrongConditionError
 from qanat.wire.records import Record
 
 ORDER = Record(7, 1000, b"alice", b'{"amount": 120, "items": [{"sku": "a"}], "open": true}', (("trace", b"x1"),))
@@ -80,15 +78,6 @@ def test_a_record_that_lacks_a_field_does_not_match(text: str) -> None:
     ],
 )
 def test_what_is_no_condition_is_one_sentence(text: str, reason: str) -> None:
-    with pytest.raises(WrongArgumentError) as fault:
+    with pytest.raises(WrongConditionError) as fault:
         Condition(text)
     assert reason in str(fault.value)
-
-
-def test_a_consumer_prints_what_fits(run: Run) -> None:
-    run("topic", "create", "w-orders", "-p", "1")
-    run("produce", "w-orders", given='{"n": 1}\nno json\n{"n": 2}\n{"n": 3}\n')
-
-    assert run("consume", "w-orders", "-e", "--where", "json.n >= 2").stdout == '{"n": 2}\n{"n": 3}\n'
-    assert run("consume", "w-orders", "-e", "-w", "offset == 1").stdout == "no json\n"
-    assert run("consume", "w-orders", "-n", "1", "-w", "json.n > 1").stdout == '{"n": 2}\n'

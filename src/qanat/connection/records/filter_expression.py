@@ -1,4 +1,4 @@
-r"""Filter expressions: `--where` conditions on records, in Python's syntax.
+r"""Filter expressions: conditions on records (`--where`), in Python's syntax.
 
     key == "alice" and partition in (0, 3)
     json.amount > 100 and json.items[0].sku != null
@@ -25,7 +25,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from qanat.app.client.arguments import WrongArgumentError
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
 from qanat.wire.records import Record
 
 Subject = tuple[int, Record]
@@ -91,17 +92,25 @@ _NOT_THERE = (TypeError, ValueError, AttributeError, KeyError, IndexError, ZeroD
 """Errors of a term on a record that does not fit it."""
 
 
-class Condition:
-    """A parsed condition; raises `WrongArgumentError` naming the part that is not allowed."""
+class WrongConditionError(QanatError):
+    """A condition that cannot be parsed, or names what is not allowed."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    code = ErrorCode.INVALID_REQUEST
+
+
+class Condition:
+    """A parsed condition; raises `WrongConditionError` naming the part that is not allowed."""
+
+    def __init__(self, text: str, name: str = "--where", *, is_bounded: bool = False) -> None:
+        """`name` is what users call it; `is_bounded` refuses what may take forever: regular expressions."""
+        self._text = f"{name} {text}"
+        self._functions = {one: what for one, what in _FUNCTIONS.items() if not (is_bounded and one == "matches")}
         try:
             tree = ast.parse(text.strip(), mode="eval")
             self._term = self._compiled(tree.body, _DEPTH_MAX)
         except (SyntaxError, ValueError, MemoryError, RecursionError) as fault:
             reason = fault.msg if isinstance(fault, SyntaxError) else "it is too deep"
-            raise WrongArgumentError(f"--where {text}: {reason}; write for example: json.amount > 100") from None
+            raise WrongConditionError(f"{self._text}: {reason}; write for example: json.amount > 100") from None
 
     def holds(self, partition: int, record: Record) -> bool:
         try:
@@ -153,7 +162,7 @@ class Condition:
                 return _member(self._compiled(whole, depth), lambda subject: name)
             case ast.Subscript(value=whole, slice=index) if _has_members(whole):
                 return _member(self._compiled(whole, depth), self._compiled(index, depth))
-            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
+            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in self._functions:
                 return self._call(name, arguments, depth)
         return None
 
@@ -173,7 +182,7 @@ class Condition:
     def _call(self, name: str, arguments: list[ast.expr], depth: int) -> Term:
         count, function = _FUNCTIONS[name]
         if len(arguments) != count:
-            raise WrongArgumentError(f"--where {self._text}: {name}() takes {count} values, not {len(arguments)}")
+            raise WrongConditionError(f"{self._text}: {name}() takes {count} values, not {len(arguments)}")
         if name == "matches" and isinstance(arguments[1], ast.Constant):
             self._check_expression(arguments[1].value)
         terms = [self._compiled(one, depth) for one in arguments]
@@ -183,14 +192,14 @@ class Condition:
         try:
             re.compile(expression if isinstance(expression, str) else "")
         except re.error as fault:
-            raise WrongArgumentError(f"--where {self._text}: {expression!r}: {fault}") from None
+            raise WrongConditionError(f"{self._text}: {expression!r}: {fault}") from None
 
-    def _not_understood(self, node: ast.expr) -> WrongArgumentError:
+    def _not_understood(self, node: ast.expr) -> WrongConditionError:
         shown = ast.unparse(node)
-        names = f"there are {', '.join(_NAMES)} and {', '.join(f'{name}()' for name in _FUNCTIONS)}"
+        names = f"there are {', '.join(_NAMES)} and {', '.join(f'{name}()' for name in self._functions)}"
         if isinstance(node, ast.Attribute | ast.Subscript):
             names = "only json and headers have parts, as in json.amount or headers['trace']"
-        return WrongArgumentError(f"--where {self._text}: {shown} is not understood: {names}")
+        return WrongConditionError(f"{self._text}: {shown} is not understood: {names}")
 
 
 def _has_members(node: ast.expr) -> bool:
