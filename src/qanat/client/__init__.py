@@ -6,6 +6,7 @@
 - `records`   records, receipts, and where a record was written
 - `producer`  `Producer` and `AsyncProducer`
 - `consumer`  `Consumer` and `AsyncConsumer`
+- `queue`     `QueueConsumer` and `AsyncQueueConsumer`
 
 It stands on `connection` and imports nothing of a broker. Names are imported on first use, so that
 `import qanat.client` costs almost nothing.
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from qanat.client.io_loop import IoLoop
     from qanat.client.producer.async_producer import AsyncProducer, Transaction
     from qanat.client.producer.sync_producer import Producer
+    from qanat.client.queue.consumers import AsyncQueueConsumer, QueueConsumer
+    from qanat.client.queue.verdicts import FencingToken, Verdict
     from qanat.client.records import Metadata, Receipt, Record
     from qanat.model.ids import TopicPartition
 
@@ -43,6 +46,7 @@ __all__ = [
     "AsyncConsumer",
     "AsyncProducer",
     "CalledOffsets",
+    "AsyncQueueConsumer",
     "ClientError",
     "ClosedError",
     "Consumer",
@@ -50,6 +54,7 @@ __all__ = [
     "ConsumerHealth",
     "DeliveryError",
     "FencedError",
+    "FencingToken",
     "ForkedError",
     "IoLoop",
     "LockLostError",
@@ -57,6 +62,7 @@ __all__ = [
     "Metadata",
     "OffsetStore",
     "Producer",
+    "QueueConsumer",
     "Receipt",
     "Record",
     "SerializationError",
@@ -66,12 +72,17 @@ __all__ = [
     "Transaction",
     "TransactionError",
     "UnknownSettingError",
+    "Verdict",
 ]
 
 _HOMES = {
     "AsyncConsumer": "qanat.client.consumer.async_consumer",
     "AsyncProducer": "qanat.client.producer.async_producer",
     "CalledOffsets": "qanat.client.consumer.offset_stores",
+    "AsyncQueueConsumer": "qanat.client.queue.consumers",
+    "QueueConsumer": "qanat.client.queue.consumers",
+    "FencingToken": "qanat.client.queue.verdicts",
+    "Verdict": "qanat.client.queue.verdicts",
     "ClientError": "qanat.client.errors",
     "ClosedError": "qanat.client.errors",
     "Consumer": "qanat.client.consumer.sync_consumer",

@@ -1,0 +1,49 @@
+"""Locks: which records a queue consumer holds, and until when.
+
+The I/O loop and the user's threads share them. Each change is one operation on a dictionary, which the interpreter
+makes whole; whoever removes a record from `held` decides its fate, the other side finds it gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from qanat.connection.share_sessions import Place
+
+if TYPE_CHECKING:
+    from qanat.client.queue.broker_session import BrokerSession
+
+
+class Lock:
+    """The lock that records of one fetch share."""
+
+    __slots__ = ("acquired_at", "handed_at", "member_epoch", "until")
+
+    def __init__(self, acquired_at: float, until: float, member_epoch: int) -> None:
+        self.acquired_at = acquired_at
+        """When it was acquired or renewed last, by the loop's clock."""
+        self.until = until
+        self.member_epoch = member_epoch
+        self.handed_at: float | None = None
+        """When the first of its records was handed to the user."""
+
+
+class PartitionLocks:
+    """The held records of one partition at the broker that locked them."""
+
+    __slots__ = ("at", "held", "partition", "session", "topic")
+
+    def __init__(self, at: Place, topic: str, session: BrokerSession) -> None:
+        self.at = at
+        self.topic = topic
+        self.partition = at[1]
+        self.session = session
+        self.held: dict[int, Lock] = {}
+
+    def by_lock(self) -> Iterator[tuple[Lock, list[int]]]:
+        """Held offsets by their lock."""
+        found: dict[int, tuple[Lock, list[int]]] = {}
+        for offset, lock in list(self.held.items()):
+            found.setdefault(id(lock), (lock, []))[1].append(offset)
+        yield from found.values()
