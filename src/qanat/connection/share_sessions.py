@@ -165,7 +165,9 @@ class ShareSession:
             if at in verdicts:
                 self._waiting[at] = verdicts[at]
             verdicts[at] = part
-        return self._acknowledge(verdicts)
+        request = self._acknowledge(verdicts)
+        request.is_renew_ack = any(kind == Kind.RENEW for said in verdicts.values() for kind in said.values())
+        return request
 
     def renewal(self) -> acknowledging.ShareAcknowledgeRequest:
         """Renewals of locks."""
@@ -178,7 +180,8 @@ class ShareSession:
         """The last request: all verdicts; the broker releases what is still locked."""
         verdicts, self._waiting = self._waiting, {}
         for at, part in self._alone:
-            verdicts[at] = {**part, **verdicts.get(at, {})}
+            last = {offset: kind for offset, kind in part.items() if kind != Kind.RENEW}
+            verdicts[at] = {**last, **verdicts.get(at, {})}
         self._alone.clear()
         request = self._acknowledge(verdicts)
         request.share_session_epoch = FINAL_EPOCH

