@@ -53,6 +53,8 @@ ROWS: dict[str, tuple[str, Any]] = {
     "acquire": (f"/api/v1/queues/{QUEUE}/acquire", {"topics": [TOPIC], "member_id": "m"}),
     "acknowledge": (f"/api/v1/queues/{QUEUE}/acknowledge", _ACKNOWLEDGE),
     "leave_queue": (f"/api/v1/queues/{QUEUE}/members/m", None),
+    "list_dead_letters": (f"/api/v1/topics/{TOPIC}/dead-letters", None),
+    "redrive_dead_letters": (f"/api/v1/topics/{TOPIC}/dead-letters/redrive", {}),
     "create_topic": ("/api/v1/topics", {"name": "new", "validate_only": True}),
     "describe_topic": (f"/api/v1/topics/{TOPIC}", None),
     "alter_topic": (f"/api/v1/topics/{TOPIC}", {"configs": {"retention.ms": 100_000}}),

@@ -154,11 +154,19 @@ class KafkaGateway:
 
     # Requests
 
-    async def call(self, caller: HttpCaller, api_key: ApiKey, request: Any, node_id: int | None = None) -> Any:
-        """The response of this broker, or of a node."""
+    async def call(
+        self,
+        caller: HttpCaller,
+        api_key: ApiKey,
+        request: Any,
+        node_id: int | None = None,
+        *,
+        at_most: int | None = None,
+    ) -> Any:
+        """The response of this broker, or of a node; `at_most` is the last version of the API to use."""
         if node_id is None or node_id == self.broker.node_id:
-            return await self._call_here(caller, api_key, request)
-        return await self._call_remote(caller, api_key, request, node_id)
+            return await self._call_here(caller, api_key, request, at_most)
+        return await self._call_remote(caller, api_key, request, node_id, at_most)
 
     async def call_leader(
         self, caller: HttpCaller, api_key: ApiKey, request: Any, node_id: int, topic: str, partitions: Iterable[int]
@@ -207,21 +215,25 @@ class KafkaGateway:
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_S)
 
-    async def _call_here(self, caller: HttpCaller, api_key: ApiKey, request: Any) -> Any:
+    async def _call_here(self, caller: HttpCaller, api_key: ApiKey, request: Any, at_most: int | None = None) -> Any:
         served = SERVED[api_key]
-        return await self._handle_intercepted(served, request, self._request_context(caller, api_key, _version(served)))
+        context = self._request_context(caller, api_key, _version(served, at_most))
+        return await self._handle_intercepted(served, request, context)
 
-    async def _call_remote(self, caller: HttpCaller, api_key: ApiKey, request: Any, node_id: int) -> Any:
+    async def _call_remote(
+        self, caller: HttpCaller, api_key: ApiKey, request: Any, node_id: int, at_most: int | None = None
+    ) -> Any:
         served = SERVED[api_key]
 
         async def forward(authorized: Any, _: RequestContext) -> Any:
-            at_most = _BY_NAME_AT_MOST.get(api_key)
+            limit = _BY_NAME_AT_MOST.get(api_key) if at_most is None else at_most
             return await self.links.call(
-                node_id, api_key, authorized, self._answer_timeout_s(authorized), at_most=at_most
+                node_id, api_key, authorized, self._answer_timeout_s(authorized), at_most=limit
             )
 
         there = _RemoteApi(served.key, served.first_version, served.last_version, served.module, forward=forward)
-        return await self._handle_intercepted(there, request, self._request_context(caller, api_key, _version(served)))
+        context = self._request_context(caller, api_key, _version(served, at_most))
+        return await self._handle_intercepted(there, request, context)
 
     async def _handle_intercepted(self, served: ServedApi, request: Any, context: RequestContext) -> Any:
         interceptor = self._intercepted.interceptor
@@ -239,8 +251,9 @@ class KafkaGateway:
         return RequestContext(self.broker, caller, header)
 
 
-def _version(served: ServedApi) -> int:
-    return min(served.last_version, _BY_NAME_AT_MOST.get(served.key, served.last_version))
+def _version(served: ServedApi, at_most: int | None = None) -> int:
+    limit = _BY_NAME_AT_MOST.get(served.key, served.last_version) if at_most is None else at_most
+    return min(served.last_version, limit)
 
 
 def is_moving(code: int) -> bool:

@@ -1,0 +1,6 @@
+"""Dead letters over HTTP.
+
+- `selecting`  parameters that select letters
+- `letters`    letters listed
+- `redrive`    letters written back to where they come from
+"""
