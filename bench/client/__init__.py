@@ -5,4 +5,7 @@ time is that of the client's process, all its threads; the broker's is not in it
 
 - `broker`   the broker
 - `produce`  producers: every record's delivery is reported, by receipt or by callback
+- `consume`  consumers: records, batches and Arrow
+- `queues`   members of a share group
+- `handlers`  handlers of an `App`
 """

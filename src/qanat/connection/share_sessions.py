@@ -100,6 +100,14 @@ class ShareSession:
         if at in self._renewals:
             self._renewals[at].pop(offset, None)
 
+    def acknowledge_all(self, at: Place, said: Verdicts) -> None:
+        """The same for many records of a partition; no renewals."""
+        self._waiting.setdefault(at, {}).update(said)
+        renewals = self._renewals.get(at)
+        if renewals:
+            for offset in said:
+                renewals.pop(offset, None)
+
     def forget(self, at: Place, offsets: Iterable[int]) -> None:
         """Drop renewals of records that are no longer held."""
         for offset in offsets:

@@ -22,6 +22,7 @@ from qanat.connection.share_sessions import (
     Place,
     Settled,
     ShareSession,
+    Verdicts,
     fetched_rows,
 )
 from qanat.model.errors import QanatError
@@ -67,8 +68,13 @@ class BrokerSession:
         """Whether the broker has answered every verdict."""
         return not self._session.has_verdicts and not self._session.is_answer_due
 
-    def acknowledge(self, locks: PartitionLocks, offset: int, kind: int) -> None:
-        self._session.acknowledge(locks.at, offset, kind)
+    def acknowledge(self, locks: PartitionLocks, said: Verdicts) -> None:
+        """Verdicts on records of a partition, or renewals."""
+        if Kind.RENEW in said.values():
+            for offset, kind in said.items():
+                self._session.acknowledge(locks.at, offset, kind)
+        else:
+            self._session.acknowledge_all(locks.at, said)
         self._changed.set()
 
     async def close(self) -> None:
@@ -123,6 +129,8 @@ class BrokerSession:
         elif has_room and self._is_dry and self._holds_records and not session.has_verdicts:
             self._is_dry = False
             await self._wait_for_change(min(_BETWEEN_FETCHES_S, self._seconds_until(renew_at) or _BETWEEN_FETCHES_S))
+        elif has_room and (wait_s := self._member.fetch_in_s):
+            await self._wait_for_change(wait_s)
         elif has_room or (session.has_verdicts and self.wanted):
             await self._fetch()
         else:
@@ -142,7 +150,8 @@ class BrokerSession:
 
     async def _fetch(self) -> None:
         settings = self._member.settings
-        wait_ms = 0 if self._holds_records else min(settings.fetch_max_wait_ms, int(self._lock_s * 250))
+        is_awaited = self._holds_records or self._session.has_verdicts
+        wait_ms = 0 if is_awaited else min(settings.fetch_max_wait_ms, int(self._lock_s * 250))
         size = FetchSize(wait_ms, settings.fetch_max_bytes, settings.max_poll_records)
         deadline = Deadline.after(wait_ms / 1000 + settings.request_timeout_ms / 1000)
         link = await self._open_link(deadline)

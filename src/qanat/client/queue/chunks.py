@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from qanat.client.records import Record
@@ -34,24 +34,25 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.rows) - self.taken
 
-    def take(self, count: int) -> Iterator[Record[Any, Any]]:
+    def take(self, count: int) -> list[Record[Any, Any]]:
         """The next records as bytes; those whose lock was lost in the buffer are left out."""
         rows = self.rows[self.taken : self.taken + count]
         self.taken += len(rows)
         topic, partition, held = self.locks.topic, self.locks.partition, self.locks.held
-        for offset, timestamp, delivery_count, raw in rows:
-            if offset in held:
-                headers = raw[5]
-                yield Record(
-                    topic,
-                    partition,
-                    offset,
-                    timestamp,
-                    raw[3],
-                    raw[4],
-                    tuple([(name.decode("utf-8", "replace"), value) for name, value in headers]) if headers else (),
-                    delivery_count,
-                )
+        return [
+            Record(
+                topic,
+                partition,
+                offset,
+                timestamp,
+                raw[3],
+                raw[4],
+                tuple([(name.decode("utf-8", "replace"), value) for name, value in raw[5]]) if raw[5] else (),
+                delivery_count,
+            )
+            for offset, timestamp, delivery_count, raw in rows
+            if offset in held
+        ]
 
 
 def acquired_rows(data: PartitionData) -> tuple[list[Row], list[int]]:

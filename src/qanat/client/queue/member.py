@@ -27,6 +27,8 @@ from qanat.model.ids import TopicPartition
 
 _LINGER_S = 0.001
 """How long verdicts gather before they wake a session."""
+_PIGGYBACK_S = 0.01
+"""How long a fetch waits for verdicts on records that were just handed out: one request instead of two."""
 _REFRESH_PAUSE_S = 0.2
 _REFUSED_SHOWN = 3
 _FINAL_S = 10.0
@@ -59,6 +61,8 @@ class QueueMember:
         self._buffer: deque[Chunk] = deque()
         self._buffered = 0
         self._buffer_guard = threading.Lock()
+        self._fetch_at = 0.0
+        self._flushes = 0
         self._arrived = asyncio.Event()
         self._settled = asyncio.Event()
         self._stale = asyncio.Event()
@@ -184,8 +188,20 @@ class QueueMember:
                     self._buffer.popleft()
             is_roomy = was_full and self.has_room
         if is_roomy:
-            self._io.soon(self._wake_sessions)
+            self._io.soon(self._note_room)
         return found
+
+    def _note_room(self) -> None:
+        self._fetch_at = self._io.loop.time() + _PIGGYBACK_S
+        self._wake_sessions()
+
+    @property
+    def fetch_in_s(self) -> float:
+        """How long the next fetch may wait for verdicts on the records in hand, to carry them."""
+        if self._flushes or self._io.loop.time() >= self._fetch_at:
+            return 0.0
+        in_hand = sum(len(locks.held) for locks in self.locks.values()) - self._buffered
+        return max(0.0, self._fetch_at - self._io.loop.time()) if in_hand > 0 else 0.0
 
     async def wait_for_records(self, timeout_s: float) -> None:
         """Wait until there are records, at most so long; raises a fault that ended the consumer."""
@@ -238,13 +254,26 @@ class QueueMember:
     def collect(self) -> None:
         """Hand the verdicts to the sessions of their brokers."""
         said = self._said
+        last: PartitionLocks | None = None
+        verdicts: Verdicts = {}
         while said:
             locks, offset, kind = said.popleft()
-            locks.session.acknowledge(locks, offset, kind)
+            if kind == Kind.RENEW:
+                locks.session.acknowledge(locks, {offset: kind})
+                continue
+            if locks is not last:
+                if last is not None:
+                    last.session.acknowledge(last, verdicts)
+                last, verdicts = locks, {}
+            verdicts[offset] = kind
+        if last is not None:
+            last.session.acknowledge(last, verdicts)
 
     async def flush(self, timeout_s: float) -> None:
         """Wait until brokers have answered all verdicts; raises `LockLostError` for those that came too late."""
         self.collect()
+        self._flushes += 1
+        self._wake_sessions()
         try:
             async with asyncio.timeout(timeout_s):
                 while not all(one.is_settled for one in self._sessions.values()) and self._fault is None:
@@ -252,6 +281,8 @@ class QueueMember:
                     await self._settled.wait()
         except TimeoutError:
             raise QanatError(f"the brokers did not answer all acknowledgements within {timeout_s:g} s") from None
+        finally:
+            self._flushes -= 1
         if self._fault is not None:
             raise self._fault
         refused, count = self._refused, self._refused_count
