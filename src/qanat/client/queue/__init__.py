@@ -4,6 +4,7 @@
 - `verdicts`        what a consumer says about a record, and the fencing token
 - `locks`           which records are locked for this consumer, and until when
 - `chunks`          fetched records of one partition, before they become `Record`s
+- `session_host`    what a session needs of its consumer
 - `broker_session`  fetches, acknowledgements and renewals at one broker
 - `member`          the consumer's work on the I/O loop: membership, brokers, the buffer
 - `consumers`       `AsyncQueueConsumer` and `QueueConsumer`

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from qanat.client.queue.chunks import Chunk, acquired_rows
 from qanat.client.queue.locks import Lock, PartitionLocks
+from qanat.client.queue.session_host import SessionHost
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import OutOfTimeError, RefusedError, UnreachableError, error_code, refused
 from qanat.connection.share_sessions import (
@@ -29,7 +30,6 @@ from qanat.model.errors import QanatError
 from qanat.wire.kafka.registry import ApiKey
 
 if TYPE_CHECKING:
-    from qanat.client.queue.member import QueueMember
     from qanat.connection.link import Link
 
 _RENEWABLE_VERSION = 2
@@ -43,7 +43,7 @@ _FINAL_S = 5.0
 class BrokerSession:
     """The consumer's session with one broker."""
 
-    def __init__(self, member: QueueMember, node_id: int) -> None:
+    def __init__(self, member: SessionHost, node_id: int) -> None:
         self._member = member
         self.node_id = node_id
         self.wanted: dict[Place, str] = {}
@@ -164,7 +164,7 @@ class BrokerSession:
         count = 0
         for at, data in fetched_rows(response):
             if data.error_code:
-                self._member.leader_is_stale(data.error_code, self.wanted.get(at, "?"), at[1])
+                self._member.leader_is_stale()
             elif data.acquired_records:
                 count += self._take(at, data, began_at)
         self._is_dry = not count
@@ -271,7 +271,7 @@ class BrokerSession:
             self._member.fail(fault)
             return False
         self._lose_all(str(fault))
-        self._member.leader_is_stale(fault.code, "", -1)
+        self._member.leader_is_stale()
         return True
 
     def _lose_all(self, reason: str) -> None:

@@ -7,12 +7,9 @@ makes whole; whoever removes a record from `held` decides its fate, the other si
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from qanat.connection.share_sessions import Place
-
-if TYPE_CHECKING:
-    from qanat.client.queue.broker_session import BrokerSession
+from qanat.connection.share_sessions import Place, Verdicts
 
 
 class Lock:
@@ -29,12 +26,18 @@ class Lock:
         """When the first of its records was handed to the user."""
 
 
+class VerdictTarget(Protocol):
+    """The session with the broker that has the locks."""
+
+    def acknowledge(self, locks: PartitionLocks, said: Verdicts) -> None: ...
+
+
 class PartitionLocks:
     """The held records of one partition at the broker that locked them."""
 
     __slots__ = ("at", "held", "partition", "session", "topic")
 
-    def __init__(self, at: Place, topic: str, session: BrokerSession) -> None:
+    def __init__(self, at: Place, topic: str, session: VerdictTarget) -> None:
         self.at = at
         self.topic = topic
         self.partition = at[1]

@@ -117,7 +117,7 @@ class QueueMember:
         self._assignment = assignment
         self._stale.set()
 
-    def leader_is_stale(self, code: int, topic: str, partition: int) -> None:
+    def leader_is_stale(self) -> None:
         self._stale.set()
 
     async def _refresh(self) -> None:
