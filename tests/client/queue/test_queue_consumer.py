@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
+from confluent_kafka import ShareConsumer
 from tests.client.queue.queues import PATIENCE_S, Queue, take, until
 
 from qanat.client import (
@@ -20,13 +23,16 @@ from qanat.client import (
     LockLostError,
     QueueConsumer,
     Record,
+    SerializationError,
     UnknownSettingError,
     Verdict,
 )
+from qanat.client.queue.consumers import UndecodableRecordError
 from qanat.model.dead_letters import parse_letter
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import InvalidSettingError, QanatError
 from qanat.model.ids import TopicPartition
+from qanat.testing import EmbeddedBroker
 
 LOCK_S = 2.0
 
@@ -226,6 +232,86 @@ async def test_a_forgotten_session_is_begun_again_and_keeps_its_locks(queue: Que
             await consumer.acknowledge(record)
         await consumer.flush()
         assert await consumer.poll(timeout_s=0.5) == []
+
+
+async def test_a_restart_of_the_broker_is_survived(tmp_path: Path) -> None:
+    settings = {"group.share.heartbeat.interval.ms": 200, "share.coordinator.state.topic.num.partitions": 3}
+    with EmbeddedBroker(data_dir=tmp_path, settings=settings) as broker:
+        queue = Queue.made(broker, "restarted")
+        queue.produce(*(b"%d" % number for number in range(40)))
+        async with queue.consumer(max_poll_records=10, prefetch_records=10) as consumer:
+            first = await take(consumer, 20)
+            for record in first[:10]:
+                await consumer.acknowledge(record)
+            await consumer.flush()
+            await asyncio.to_thread(broker.restart)
+            done = {int(record.value) for record in first[:10]}
+            async with asyncio.timeout(PATIENCE_S):
+                while len(done) < 40:
+                    for record in await consumer.poll():
+                        done.add(int(record.value))
+                        with contextlib.suppress(LockLostError):
+                            await consumer.acknowledge(record)
+            with contextlib.suppress(LockLostError):
+                await consumer.flush()
+    assert done == set(range(40))
+
+
+async def test_librdkafka_and_ours_share_one_group(queue: Queue) -> None:
+    queue.produce(*(b"%d" % number for number in range(2000)))
+    options = {"bootstrap.servers": queue.broker.bootstrap_servers, "group.id": queue.group, "log_level": 0}
+    theirs = ShareConsumer({**options, "share.acknowledgement.mode": "explicit", "max.poll.records": 50})
+    theirs.subscribe([queue.topic])
+    handled: Counter[int] = Counter()
+
+    def work_as_librdkafka() -> None:
+        while handled.total() < 2000:
+            for message in theirs.poll(0.1) or []:
+                assert message.error() is None
+                handled[int(message.value() or b"")] += 1
+                theirs.acknowledge(message)
+            theirs.commit_sync(PATIENCE_S)
+        theirs.close()
+
+    async with queue.consumer(max_poll_records=50, prefetch_records=50) as ours:
+        other = asyncio.create_task(asyncio.to_thread(work_as_librdkafka))
+        async with asyncio.timeout(PATIENCE_S):
+            while handled.total() < 2000:
+                for record in await ours.poll(timeout_s=0.1):
+                    handled[int(record.value)] += 1
+                    await ours.acknowledge(record)
+            await ours.flush()
+            await other
+    assert handled == Counter(range(2000))
+
+
+class Numbers:
+    """A deserializer that refuses what is no number."""
+
+    def decode(self, topic: str, data: bytes | None, headers: object = ()) -> int:
+        if data is None or not data.isdigit():
+            raise SerializationError(f"{topic}: {data!r} is no number")
+        return int(data)
+
+
+async def test_a_record_that_cannot_be_decoded_does_not_cost_the_others(queue: Queue) -> None:
+    queue.configure(**{"errors.deadletterqueue.topic.name": f"{queue.topic}.dead"})
+    queue.produce(b"1", b"one", b"2", b"two", b"3")
+    found: list[int] = []
+    bad: list[bytes] = []
+    async with queue.consumer(value=Numbers()) as consumer, asyncio.timeout(PATIENCE_S):
+        while len(found) + len(bad) < 5:
+            try:
+                for record in await consumer.poll():
+                    found.append(record.value)
+                    await consumer.acknowledge(record)
+            except UndecodableRecordError as fault:
+                bad.append(fault.record.value)
+                await consumer.acknowledge(fault.record, Verdict.REJECT)
+        await consumer.flush()
+        dead = await asyncio.to_thread(queue.broker.wait_for, f"{queue.topic}.dead", 2)
+    assert sorted(found) == [1, 2, 3]
+    assert {one.value for one in dead} == set(bad) == {b"one", b"two"}
 
 
 def test_a_sync_consumer_works_in_threads(queue: Queue) -> None:

@@ -65,8 +65,9 @@ class _Decoding:
 
 
 def _decoder(spec: object) -> Any:
-    if spec is None:
-        return None
+    """A deserializer, or what one is named by; None leaves the bytes."""
+    if spec is None or (hasattr(spec, "decode") and not isinstance(spec, type | str | bytes)):
+        return spec
     from qanat.client.serializers.lookup import deserializer  # type: ignore[import-not-found,unused-ignore]
 
     return deserializer(spec)
