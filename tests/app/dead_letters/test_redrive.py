@@ -134,17 +134,17 @@ def test_a_letter_whose_topic_or_partition_is_gone_is_not_lost(run: Run, broker_
     assert [place(one) for one in committed_records(broker_address, "sm-orders")] == ["sm-orders-3-8"]
 
 
-def test_a_redrive_under_kill_9_writes_each_record_exactly_once(run: Run, broker_address: str) -> None:
+def test_a_redrive_that_is_killed_or_interrupted_writes_each_record_exactly_once(run: Run, broker_address: str) -> None:
     made(run, "k9-orders", "k9-orders.dead")
     write_letters(broker_address, "k9-orders.dead", origins("k9-orders", 3000))
-    for wanted in (500, 1500):
+    for wanted, end in ((500, signal.SIGKILL), (1500, signal.SIGINT)):
         process = redrive_process(broker_address, "k9-orders.dead", "--rate", "500")
         try:
             wait_for_records(broker_address, "k9-orders", wanted)
             assert process.poll() is None
         finally:
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
+            process.send_signal(end)
+            process.communicate(timeout=SECONDS)
     done = run("dlq", "redrive", "k9-orders.dead", "--yes", "-o", "json")
 
     assert 0 < json.loads(done.stdout)[0]["redriven"] <= 1500, done.stderr

@@ -138,7 +138,8 @@ class Redrive:
                 if not self.outcome.is_complete:
                     break
             await self._commit()
-        except RedriveStoppedError:
+        except asyncio.CancelledError:
+            await self._abort()  # An interrupted command, or a client of HTTP that is gone: hold nothing open.
             raise
         except QanatError as fault:
             await self._abort()
