@@ -294,6 +294,9 @@ def runs(verdicts: Verdicts) -> Iterator[tuple[int, int, list[int]]]:
     if not verdicts:
         return
     offsets = sorted(verdicts)
+    if offsets[-1] - offsets[0] + 1 == len(offsets) and len(set(verdicts.values())) == 1:
+        yield offsets[0], offsets[-1], [verdicts[offsets[0]]]  # Nearly always: one kind, without gaps.
+        return
     first = last = offsets[0]
     kind = verdicts[first]
     for offset in offsets[1:]:

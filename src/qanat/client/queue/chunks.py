@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from qanat.wire.kafka.messages.share_fetch import AcquiredRecords, PartitionData
     from qanat.wire.record_reader import RawRecord
 
+_FAR_MS = 2**61
+"""Timestamps below this do not overflow by what records add."""
+
 Row = tuple[int, int, int, "RawRecord"]
 """Offset, timestamp, delivery count, and the record's bytes."""
 
@@ -68,6 +71,10 @@ def acquired_rows(data: PartitionData) -> tuple[list[Row], list[int]]:
         base, base_ms = header.base_offset, header.base_timestamp
         fixed = header.max_timestamp if header.is_log_append_time else None
         counts = _counts(acquired, base, header.next_offset)
+        if isinstance(counts, int) and fixed is None and 0 <= base_ms < _FAR_MS:
+            raws = split_records(payload, header.record_count, header.last_offset_delta)
+            rows += [(base + raw[2], base_ms + raw[1], counts, raw) for raw in raws]
+            continue
         for raw in split_records(payload, header.record_count, header.last_offset_delta):
             offset = base + raw[2]
             count = counts if isinstance(counts, int) else counts.get(offset, 0)

@@ -25,6 +25,7 @@ from qanat.connection.share_sessions import Kind, Place, Verdicts
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 
+_RENEW = int(Kind.RENEW)
 _LINGER_S = 0.001
 """How long verdicts gather before they wake a session."""
 _PIGGYBACK_S = 0.01
@@ -227,10 +228,9 @@ class QueueMember:
         """Take a verdict, from any thread; raises `LockLostError`."""
         offset = record.offset
         locks = self.locks.get((record.topic, record.partition))
-        if locks is None or offset not in locks.held:
+        held = {} if locks is None else locks.held
+        if locks is None or (held.get(offset) if kind == _RENEW else held.pop(offset, None)) is None:
             raise lock_lost(record.topic, record.partition, offset, "or it was acknowledged before")
-        if kind != Kind.RENEW and locks.held.pop(offset, None) is None:
-            raise lock_lost(record.topic, record.partition, offset, "a moment ago")
         self._said.append((locks, offset, kind))
         if not self._is_signalled:
             self._is_signalled = True
@@ -258,7 +258,7 @@ class QueueMember:
         verdicts: Verdicts = {}
         while said:
             locks, offset, kind = said.popleft()
-            if kind == Kind.RENEW:
+            if kind == _RENEW:
                 locks.session.acknowledge(locks, {offset: kind})
                 continue
             if locks is not last:
