@@ -7,6 +7,9 @@
 - `producer`  `Producer` and `AsyncProducer`
 - `consumer`  `Consumer` and `AsyncConsumer`
 - `queue`     `QueueConsumer` and `AsyncQueueConsumer`
+- `app`       `App`: handlers with order, retries, dead letters, exactly once; `qanat run`
+- `serializers`  bytes, str, JSON, msgspec, pydantic, Avro, Protobuf
+- `java_names`  `MessageProducer`, `MessageConsumer`: Java's examples line by line
 
 It stands on `connection` and imports nothing of a broker. Names are imported on first use, so that
 `import qanat.client` costs almost nothing.
@@ -17,6 +20,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from qanat.client.app.app import App, AppError
+    from qanat.client.app.context import Context, HandlerCancelledError
+    from qanat.client.app.handlers import HandlerFailedError
+    from qanat.client.app.health import Health
+    from qanat.client.app.retry import Retry
+    from qanat.client.app.sending import Send
     from qanat.client.consumer.async_consumer import AsyncConsumer
     from qanat.client.consumer.group_metadata import ConsumerGroupMetadata, ConsumerHealth
     from qanat.client.consumer.offset_stores import CalledOffsets, OffsetStore, SqliteOffsets
@@ -35,6 +44,13 @@ if TYPE_CHECKING:
         UnknownSettingError,
     )
     from qanat.client.io_loop import IoLoop
+    from qanat.client.java_names import (
+        ConsumerRecord,
+        ConsumerRecords,
+        MessageConsumer,
+        MessageProducer,
+        ProducerRecord,
+    )
     from qanat.client.producer.async_producer import AsyncProducer, Transaction
     from qanat.client.producer.sync_producer import Producer
     from qanat.client.queue.consumers import AsyncQueueConsumer, QueueConsumer
@@ -43,8 +59,11 @@ if TYPE_CHECKING:
     from qanat.model.ids import TopicPartition
 
 __all__ = [
+    "App",
+    "AppError",
     "AsyncConsumer",
     "AsyncProducer",
+    "AsyncQueueConsumer",
     "CalledOffsets",
     "AsyncQueueConsumer",
     "ClientError",
@@ -52,19 +71,30 @@ __all__ = [
     "Consumer",
     "ConsumerGroupMetadata",
     "ConsumerHealth",
+    "ConsumerRecord",
+    "ConsumerRecords",
+    "Context",
     "DeliveryError",
     "FencedError",
     "FencingToken",
     "ForkedError",
+    "HandlerCancelledError",
+    "HandlerFailedError",
+    "Health",
     "IoLoop",
     "LockLostError",
+    "MessageConsumer",
+    "MessageProducer",
     "MessageTooLargeError",
     "Metadata",
     "OffsetStore",
     "Producer",
+    "ProducerRecord",
     "QueueConsumer",
     "Receipt",
     "Record",
+    "Retry",
+    "Send",
     "SerializationError",
     "SignatureError",
     "SqliteOffsets",
@@ -83,22 +113,41 @@ _HOMES = {
     "QueueConsumer": "qanat.client.queue.consumers",
     "FencingToken": "qanat.client.queue.verdicts",
     "Verdict": "qanat.client.queue.verdicts",
+    "App": "qanat.client.app.app",
+    "AppError": "qanat.client.app.app",
+    "AsyncConsumer": "qanat.client.consumer.async_consumer",
+    "AsyncProducer": "qanat.client.producer.async_producer",
+    "AsyncQueueConsumer": "qanat.client.queue.consumers",
+    "CalledOffsets": "qanat.client.consumer.offset_stores",
     "ClientError": "qanat.client.errors",
     "ClosedError": "qanat.client.errors",
     "Consumer": "qanat.client.consumer.sync_consumer",
     "ConsumerGroupMetadata": "qanat.client.consumer.group_metadata",
     "ConsumerHealth": "qanat.client.consumer.group_metadata",
+    "ConsumerRecord": "qanat.client.java_names",
+    "ConsumerRecords": "qanat.client.java_names",
+    "Context": "qanat.client.app.context",
     "DeliveryError": "qanat.client.errors",
     "FencedError": "qanat.client.errors",
+    "FencingToken": "qanat.client.queue.verdicts",
     "ForkedError": "qanat.client.errors",
+    "HandlerCancelledError": "qanat.client.app.context",
+    "HandlerFailedError": "qanat.client.app.handlers",
+    "Health": "qanat.client.app.health",
     "IoLoop": "qanat.client.io_loop",
     "LockLostError": "qanat.client.errors",
+    "MessageConsumer": "qanat.client.java_names",
+    "MessageProducer": "qanat.client.java_names",
     "MessageTooLargeError": "qanat.client.errors",
     "Metadata": "qanat.client.records",
     "OffsetStore": "qanat.client.consumer.offset_stores",
     "Producer": "qanat.client.producer.sync_producer",
+    "ProducerRecord": "qanat.client.java_names",
+    "QueueConsumer": "qanat.client.queue.consumers",
     "Receipt": "qanat.client.records",
     "Record": "qanat.client.records",
+    "Retry": "qanat.client.app.retry",
+    "Send": "qanat.client.app.sending",
     "SerializationError": "qanat.client.errors",
     "SignatureError": "qanat.client.errors",
     "SqliteOffsets": "qanat.client.consumer.offset_stores",
@@ -106,6 +155,7 @@ _HOMES = {
     "Transaction": "qanat.client.producer.async_producer",
     "TransactionError": "qanat.client.errors",
     "UnknownSettingError": "qanat.client.errors",
+    "Verdict": "qanat.client.queue.verdicts",
 }
 
 

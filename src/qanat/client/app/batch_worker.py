@@ -1,0 +1,182 @@
+"""The worker of one `@app.table_batch` handler: one Arrow batch after another, each committed when it is handled.
+
+A failed batch is tried again, whole, before the next one: nothing is skipped. A batch that is given up stops the app.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from qanat.client.app.handlers import BatchHandler, HandlerFailedError
+from qanat.client.app.health import Part
+from qanat.client.app.metrics import HandlerCounters
+from qanat.client.app.ports import StreamConsumer
+from qanat.client.app.tools import Tools
+from qanat.model.errors import QanatError
+from qanat.model.ids import TopicPartition
+from qanat.telemetry.events import RateLimitedEvent, log_event
+
+_FAULT_PAUSE_S = 0.5
+
+
+class BatchWorker:
+    """One handler in one process: a member of its group."""
+
+    def __init__(self, handler: BatchHandler, tools: Tools) -> None:
+        self.handler = handler
+        self.part = Part(f"handler {handler.name} of {', '.join(handler.topics)}")
+        self.counters = HandlerCounters(handler.name, handler.group)
+        self.consumer: StreamConsumer | None = None
+        self._tools = tools
+        self._call = tools.pools.call_of(handler)
+        self._next: asyncio.Task[Any] | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._lost: set[TopicPartition] = set()
+        """Partitions that were revoked while the running batch was handled."""
+        self._is_draining = False
+        self._report = RateLimitedEvent("a handler's consumer has a fault")
+
+    async def start(self) -> None:
+        """Join the group; raises where no broker can be reached."""
+        self.consumer = self._tools.clients.batch_consumer(self.handler, self)
+        await self.consumer.start()
+
+    async def run(self) -> None:
+        """Handle batches until `drain`."""
+        assert self.consumer is not None
+        batches = self.consumer.arrow(self.handler.rows, self.handler.every_s)
+        while not self._is_draining:
+            try:
+                batch = await self._next_batch(batches)
+            except QanatError as fault:
+                self._faulty(fault)
+                await asyncio.sleep(_FAULT_PAUSE_S)
+                batches = self.consumer.arrow(self.handler.rows, self.handler.every_s)
+                continue
+            if batch is None:
+                break
+            self.part.recovered()
+            self._idle.clear()
+            try:
+                await self._handle(batch)
+            finally:
+                self._idle.set()
+
+    async def _next_batch(self, batches: AsyncIterator[Any]) -> Any:
+        """The next batch; None where the worker stops or the consumer has ended."""
+        self._next = asyncio.ensure_future(_anext(batches))
+        try:
+            return await self._next
+        except asyncio.CancelledError:
+            if not self._is_draining:
+                raise
+            return None
+        finally:
+            self._next = None
+
+    async def _handle(self, batch: Any) -> None:
+        """Handle one batch until it succeeds or is given up, and commit it."""
+        handler, attempt = self.handler, 1
+        loop = asyncio.get_running_loop()
+        self._lost.clear()
+        while True:
+            begin_s = loop.time()
+            try:
+                with self._tools.tracing.handling_batch(handler, headers_of(batch)):
+                    await self._call(batch, None)
+                break
+            except Exception as fault:
+                self.counters.failed += 1
+                pause_s = handler.retry.pause_s(attempt, fault, self._tools.random.random())
+                where = ", ".join(f"{at} up to offset {offset - 1}" for at, offset in offsets_of(batch).items())
+                if pause_s is None:
+                    raise HandlerFailedError(
+                        f"handler {handler.name} (group {handler.group}) failed {attempt} times with a batch of "
+                        f"{where}: {type(fault).__name__}: {fault}"
+                    ) from fault
+                log_event("a batch failed, and is tried again", level="warning", at=where, reason=repr(fault))
+            if self._is_draining:
+                return
+            attempt += 1
+            self.counters.retried += 1
+            await asyncio.sleep(pause_s)
+        self.counters.handled += batch.num_rows
+        self.counters.durations_s.observe(loop.time() - begin_s)
+        await self._commit({at: offset for at, offset in offsets_of(batch).items() if at not in self._lost})
+
+    async def _commit(self, offsets: dict[TopicPartition, int]) -> None:
+        assert self.consumer is not None
+        if not offsets:
+            return
+        try:
+            await self.consumer.commit(offsets)
+            self.counters.commits += 1
+        except QanatError as fault:
+            # The batch is handled again after a restart: at least once.
+            self._faulty(f"offsets cannot be committed: {fault}")
+
+    async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """A batch of them will come."""
+
+    async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Let the running batch finish and commit, within the grace."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._tools.grace_s):
+                await self._idle.wait()
+        self._lost.update(partitions)
+
+    async def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """Others have them: the running batch must not commit."""
+        self._lost.update(partitions)
+
+    def _faulty(self, fault: object) -> None:
+        self.part.failed(str(fault), asyncio.get_running_loop().time())
+        self._report(handler=self.handler.name, reason=str(fault))
+
+    # The end
+
+    def stop_polling(self) -> None:
+        self._is_draining = True
+        if self._next is not None:
+            self._next.cancel()
+
+    async def drain(self, until_s: float) -> None:
+        """Let the running batch finish, until a time of the loop's clock."""
+        self.stop_polling()
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until_s):
+                await self._idle.wait()
+
+    async def close(self) -> None:
+        if self.consumer is not None:
+            await self.consumer.close()
+
+    def measure(self) -> HandlerCounters:
+        """The counters, with the gauges of this moment."""
+        self.counters.running = 0 if self._idle.is_set() else 1
+        return self.counters
+
+
+async def _anext(batches: AsyncIterator[Any]) -> Any:
+    return await anext(batches, None)
+
+
+def offsets_of(batch: Any) -> dict[TopicPartition, int]:
+    """The offsets after a batch, by partition: its columns name topic, partition and offset of each row."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    table = pa.Table.from_batches([batch.select(["topic", "partition", "offset"])])
+    found = table.group_by(["topic", "partition"]).aggregate([("offset", "max")]).to_pylist()
+    return {TopicPartition(one["topic"], one["partition"]): one["offset_max"] + 1 for one in found}
+
+
+def headers_of(batch: Any) -> list[tuple[tuple[str, bytes | None], ...]]:
+    """The headers of each row that has any, for links of traces; at most a hundred."""
+    if "headers" not in batch.schema.names:
+        return []
+    found = (one for one in batch.column("headers").slice(0, 100).to_pylist() if one)
+    return [tuple((str(header["key"]), header["value"]) for header in one) for one in found]

@@ -1,0 +1,113 @@
+"""The clients of a worker: consumers that commit only when they are told, and producers of bytes as well as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
+
+from qanat.client.app.ports import Assignments, Clients, DeclaredApp, LockLost, QueueSource, Sender, StreamConsumer
+from qanat.client.io_loop import IoLoop
+from qanat.client.records import Receipt
+from qanat.client.serializers.lookup import serializer
+
+if TYPE_CHECKING:
+    from qanat.client.app.handlers import BatchHandler, Handler, QueueHandler
+
+_TRANSACTION_TIMEOUT_MS = 30_000
+"""A killed worker's transaction holds readers of committed records up for at most so long."""
+
+
+class AppClients:
+    """Clients of one app, all on one I/O loop."""
+
+    def __init__(
+        self,
+        app: DeclaredApp,
+        io: IoLoop,
+        *,
+        servers: str | Sequence[str] | Mapping[str, object] | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`servers` and `settings` stand in for the app's own."""
+        self._servers = app.bootstrap_servers if servers is None else servers
+        self._app_settings = app.settings if settings is None else settings
+        self._io = io
+
+    def stream_consumer(self, handler: Handler, owner: Assignments) -> StreamConsumer:
+        from qanat.client.consumer.async_consumer import AsyncConsumer
+
+        return AsyncConsumer(
+            self._servers,
+            *handler.topics,
+            group=handler.group,
+            io=self._io,
+            on_assigned=owner.on_assigned,
+            on_revoked=owner.on_revoked,
+            on_lost=owner.on_lost,
+            **self._settings({"enable_auto_commit": False, "auto_offset_reset": "earliest"}, handler.settings),
+        )
+
+    def batch_consumer(self, handler: BatchHandler, owner: Assignments) -> StreamConsumer:
+        return self.stream_consumer(handler, owner)
+
+    def queue_consumer(self, handler: QueueHandler, on_lock_lost: LockLost) -> QueueSource:
+        from qanat.client.queue.consumers import AsyncQueueConsumer
+
+        return AsyncQueueConsumer(
+            self._servers,
+            *handler.topics,
+            group=handler.group,
+            lock=handler.lock,
+            on_lock_lost=on_lock_lost,
+            io=self._io,
+            # What waits here is locked, so that no other worker can have it.
+            **self._settings({"prefetch_records": handler.concurrency}, handler.settings),
+        )
+
+    def producer(self, transactional_id: str | None = None) -> Sender:
+        from qanat.client.producer.async_producer import AsyncProducer
+
+        defaults = {} if transactional_id is None else {"transaction_timeout_ms": _TRANSACTION_TIMEOUT_MS}
+        return AsyncProducer(
+            self._servers,
+            key=serializer(),
+            value=serializer(),
+            transactional_id=transactional_id,
+            io=self._io,
+            **self._settings(defaults, {}),
+        )
+
+    def _settings(self, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        return {**defaults, **self._app_settings, **given}
+
+
+class LazySender:
+    """A producer that is made when something is sent: many handlers send nothing."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._producer: Sender | None = None
+
+    async def send(
+        self,
+        topic: str,
+        value: object,
+        *,
+        key: object = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Receipt:
+        if self._producer is None:
+            self._producer = self._clients.producer()
+        return await self._producer.send(
+            topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
+        )
+
+    def transaction(self) -> AbstractAsyncContextManager[Any]:
+        raise AssertionError("transactions have a producer of their own")
+
+    async def close(self) -> None:
+        if self._producer is not None:
+            await self._producer.close()

@@ -1,0 +1,91 @@
+"""Traces by OpenTelemetry, where it is installed: W3C context in headers, a span per record, links for batches.
+
+Without OpenTelemetry nothing is traced, at no cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from msgspec.structs import replace
+
+from qanat.client.app.handlers import Handler
+from qanat.client.app.ports import Raw
+from qanat.client.app.sending import Send
+
+_W3C = ("traceparent", "tracestate")
+
+
+class Tracing:
+    """The traces of one app."""
+
+    def __init__(self) -> None:
+        self._trace: Any = None
+        self._propagate: Any = None
+        try:
+            from opentelemetry import propagate, trace  # type: ignore[import-not-found, unused-ignore]
+        except ImportError:
+            self.is_on = False
+            """Whether spans are made."""
+        else:
+            self._trace, self._propagate = trace, propagate
+            self._tracer = trace.get_tracer("qanat.client")
+            self.is_on = True
+
+    def handling(self, handler: Handler, record: Raw) -> AbstractContextManager[object]:
+        """The span of one record, a child of its producer's."""
+        if not self.is_on:
+            return nullcontext()
+        return self._span(handler, record)
+
+    @contextmanager
+    def _span(self, handler: Handler, record: Raw) -> Iterator[None]:
+        parent = self._propagate.extract(carrier_of(record.headers))
+        attributes = {
+            "messaging.system": "kafka",
+            "messaging.operation.type": "process",
+            "messaging.destination.name": record.topic,
+            "messaging.destination.partition.id": str(record.partition),
+            "messaging.kafka.message.offset": record.offset,
+            "messaging.consumer.group.name": handler.group,
+        }
+        kind = self._trace.SpanKind.CONSUMER
+        with self._tracer.start_as_current_span(
+            f"{record.topic} process", context=parent, kind=kind, attributes=attributes
+        ):
+            yield
+
+    def handling_batch(
+        self, handler: Handler, headers: Sequence[tuple[tuple[str, bytes | None], ...]]
+    ) -> AbstractContextManager[object]:
+        """The span of a batch, linked to the span of every record that has one."""
+        if not self.is_on:
+            return nullcontext()
+        links = []
+        for one in headers:
+            found = self._trace.get_current_span(self._propagate.extract(carrier_of(one))).get_span_context()
+            if found.is_valid:
+                links.append(self._trace.Link(found))
+        span: AbstractContextManager[object] = self._tracer.start_as_current_span(
+            f"{handler.topics[0]} process", kind=self._trace.SpanKind.CONSUMER, links=links
+        )
+        return span
+
+    def injected(self, send: Send) -> Send:
+        """The record to be sent with the trace's context in its headers."""
+        if not self.is_on or any(name in _W3C for name, _ in send.headers):
+            return send
+        carrier: dict[str, str] = {}
+        self._propagate.inject(carrier)
+        return replace(send, headers=(*send.headers, *((name, value.encode()) for name, value in carrier.items())))
+
+
+def carrier_of(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str]:
+    """The headers that carry a trace, as OpenTelemetry reads them; broken ones are left out."""
+    return {
+        name: value.decode("ascii", "replace")
+        for name, value in headers
+        if name.lower() in _W3C and value is not None and len(value) <= 1024
+    }

@@ -1,0 +1,79 @@
+"""Exactly once: what handlers return is written in the transaction that commits their records.
+
+Results wait in memory until every earlier record of the partition is finished; then one transaction contains them and
+the offset. So a retry holds up only what must come after it, and no transaction is open while a handler runs.
+
+Rule 1: after a failed transaction the producer is made anew under the same id: that ends the open transaction, one way
+        or the other. Then the group's offsets say whether it was committed: its results are written again only where
+        it was not.
+Rule 2: offsets go with the member's metadata (KIP-447): a member that lost its partitions cannot commit.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from qanat.client.app.ports import Sender
+from qanat.client.app.stream_worker import write
+from qanat.client.app.tools import Tools
+from qanat.model.errors import QanatError
+from qanat.model.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from qanat.client.app.stream_worker import StreamWorker
+
+
+class Transactions:
+    """The commits of one handler with `exactly_once`."""
+
+    def __init__(self, worker: StreamWorker, tools: Tools) -> None:
+        self._worker = worker
+        self._clients = tools.clients
+        # Members fence each other by their group (KIP-447), so the id need only be unique.
+        self._id = f"{worker.handler.group}-{worker.handler.name}-{tools.random.getrandbits(64):016x}"
+        self._producer: Sender | None = None
+        self._unsure: dict[TopicPartition, int] = {}
+        """Offsets of a transaction whose outcome is unknown."""
+
+    async def commit(self, offsets: dict[TopicPartition, int]) -> None:
+        """Write the results below these offsets, and the offsets, or nothing."""
+        worker = self._worker
+        if self._producer is None:
+            self._producer = self._clients.producer(self._id)
+        producer = self._producer
+        if self._unsure:
+            await self._resolve(producer)
+        results: list[Any] = worker.lanes.results(offsets.items())
+        sends = [one for result in results for one in result]
+        assert worker.consumer is not None
+        try:
+            async with producer.transaction() as transaction:
+                for one in sends:
+                    await write(producer, one)
+                await transaction.commit_offsets(worker.consumer.group_metadata, offsets)
+        except QanatError:
+            self._unsure = offsets
+            await self._renew()
+            raise
+        worker.counters.sent += len(sends)
+
+    async def _resolve(self, producer: Sender) -> None:
+        """Learn whether the last transaction was committed; what was is not written again."""
+        consumer: Any = self._worker.consumer
+        async with producer.transaction():
+            """Nothing: beginning one ends what an earlier producer of this id left open."""
+        found = await consumer.committed(*self._unsure)
+        done = [(at, offset) for at, offset in self._unsure.items() if (found.get(at) or -1) >= offset]
+        mine = set(self._worker.lanes.partitions)
+        self._worker.lanes.committed([one for one in done if one[0] in mine])
+        self._unsure = {}
+
+    async def _renew(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            with suppress(QanatError):  # What was not acknowledged is written again.
+                await producer.close()
+
+    async def close(self) -> None:
+        await self._renew()
