@@ -46,6 +46,7 @@ class CommandGroup(NamedTuple):
 COMMANDS: tuple[Command | CommandGroup, ...] = (
     Command("start", "start.start:start", "Run a broker on this machine until it is stopped."),
     Command("dev", "start.dev:dev", "Run a throw-away broker in memory."),
+    Command("run", "apps.run:run", "Run the handlers of an app until it is stopped."),
     Command("produce", "records.produce:produce", "Write lines of standard input to a topic."),
     Command("consume", "records.consume:consume", "Print records of a topic."),
     CommandGroup(

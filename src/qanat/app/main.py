@@ -33,7 +33,7 @@ _AGAIN_S = 0.01
 """Delay before an interrupt is sent again that could not be raised where it arrived."""
 _ENDED_BY_SIGNAL = {128 + number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
 _CLUSTER_FLAGS = ("-X", "-b", "--bootstrap", "--bootstrap-server", "--profile", "--timeout", "-F", "--command-config")
-_SERVERS = ("start", "dev")
+_SERVERS = ("start", "dev", "run")
 """Commands that handle signals themselves, and that run without standard output."""
 
 

@@ -1,0 +1,9 @@
+"""`qanat run`: an app's handlers in worker processes.
+
+- `run`         the command
+- `app_lookup`  `module:app` to an `App`, and what is wrong with it
+- `worker`      one worker process
+- `supervisor`  starts workers, restarts those that end, stops all
+- `restarts`    when a worker is restarted; pure
+- `source_watch`  changes of source files, for `--reload`
+"""
