@@ -10,6 +10,8 @@
 - `stored`         records read straight from the log
 - `pipelines`      Spark pipelines on given rows, without a broker
 - `pytest_plugin`  the fixtures `qanat_broker`, `qanat_broker_session`, `qanat_pipeline` and `qanat_spark`
+- `apps`           `run`: an app's handlers under a virtual clock, with kills and replay by seed
+- `simulated_broker`  the broker of such a run
 - `simulation`     a seeded disk, event loop and network, for tests of your own code
 
 Nothing is mocked: clients of any kind connect to a port and speak the protocol. Names are
@@ -22,19 +24,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from qanat.model.error_codes import ErrorCode
+    from qanat.testing.apps import AppRun, run
     from qanat.testing.embedded import EmbeddedBroker
     from qanat.testing.faults import Fault
     from qanat.testing.here import BrokerHere
     from qanat.testing.stored import StoredRecord
 
-__all__ = ["BrokerHere", "EmbeddedBroker", "ErrorCode", "Fault", "StoredRecord"]
+__all__ = ["AppRun", "BrokerHere", "EmbeddedBroker", "ErrorCode", "Fault", "StoredRecord", "run"]
 
 _HOMES = {
+    "AppRun": "qanat.testing.apps",
     "BrokerHere": "qanat.testing.here",
     "EmbeddedBroker": "qanat.testing.embedded",
     "ErrorCode": "qanat.model.error_codes",
     "Fault": "qanat.testing.faults",
     "StoredRecord": "qanat.testing.stored",
+    "run": "qanat.testing.apps",
 }
 
 

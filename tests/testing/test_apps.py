@@ -1,0 +1,152 @@
+"""`qanat.testing.run`: handlers on a virtual clock, with kills, rebalances, slow brokers and replay by seed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+
+import qanat.testing
+from qanat.client import App, Context, HandlerFailedError, Retry, Send
+
+
+class Order(msgspec.Struct):
+    id: int
+    customer: str
+
+
+def billing(seen: list[Any], **options: Any) -> App:
+    app = App("production:9092", security_protocol="SASL_SSL")
+
+    @app.stream("orders", group="billing", concurrency=4, **options)
+    async def bill(order: Order, ctx: Context) -> Send:
+        await asyncio.sleep(5)
+        seen.append((order.customer, order.id, ctx.attempt))
+        return Send("invoices", order, key=order.customer)
+
+    return app
+
+
+def history(seed: int) -> tuple[list[Any], list[bytes | None], float]:
+    """One run with kills, a rebalance and a slow broker."""
+    seen: list[Any] = []
+    app = billing(seen, exactly_once=True)
+    with qanat.testing.run(app, seed=seed, workers=2, topics={"invoices": 1}) as t:
+        for i in range(30):
+            t.send("orders", Order(i, f"c{i % 5}"), key=f"c{i % 5}")
+        t.advance("7s")
+        t.kill_worker()
+        t.advance("20s")
+        t.slow_broker("50ms")
+        t.rebalance()
+        t.heal()
+        t.reset_connections(0.5)
+        t.advance("2m")
+        t.settle()
+        assert t.health()
+        invoices = [one.value for one in t.records("invoices")]
+        return seen, invoices, t.now_s
+
+
+def test_minutes_pass_in_no_time_and_nothing_is_lost_or_doubled() -> None:
+    seen, invoices, now_s = history(7)
+    assert now_s > 120
+    handled = {one[:2] for one in seen}
+    assert handled == {(f"c{i % 5}", i) for i in range(30)}
+    written = Counter(msgspec.json.decode(one or b"", type=Order).id for one in invoices)
+    assert set(written) == set(range(30))
+
+
+def test_one_seed_is_one_history() -> None:
+    assert history(3) == history(3)
+
+
+def test_order_per_key_is_kept_at_the_first_delivery_of_each_record() -> None:
+    seen, _, _ = history(5)
+    for customer in {one[0] for one in seen}:
+        firsts = list(dict.fromkeys(one[1] for one in seen if one[0] == customer))
+        assert firsts == sorted(firsts)
+
+
+def test_a_retry_of_minutes_is_tested_in_milliseconds() -> None:
+    app, tries = App("production:9092"), []
+
+    @app.stream("orders", retry=Retry(3, backoff="5m..10m"), dead_letter="orders.dlq")
+    async def bill(order: Order, ctx: Context) -> None:
+        tries.append(ctx.attempt)
+        raise OSError("no money")
+
+    with qanat.testing.run(app) as t:
+        t.send("orders", Order(1, "x"), key="x")
+        t.advance("1m")
+        assert tries == [1]
+        t.advance("5m")
+        assert tries == [1, 2]
+        t.advance("10m")
+        assert tries == [1, 2, 3]
+        t.advance("1s")
+        (letter,) = t.records("orders.dlq")
+        assert dict(letter.headers)["__dlq.errors.message"] == b"OSError: no money"
+
+
+def test_a_handler_that_gives_up_fails_the_test_with_the_seed() -> None:
+    app = App("production:9092")
+
+    @app.stream("orders", retry=Retry(1))
+    async def bill(order: Order) -> None:
+        raise OSError("no money")
+
+    def scenario() -> None:
+        with qanat.testing.run(app, seed=9) as t:
+            t.send("orders", Order(1, "x"))
+            t.advance("1m")
+
+    with pytest.raises(HandlerFailedError, match="no money") as caught:
+        scenario()
+    assert caught.value.__notes__ == ["replay it with qanat.testing.run(app, seed=9)"]
+
+
+def test_it_works_where_another_event_loop_runs_as_in_a_notebook() -> None:
+    async def cell() -> int:
+        app, seen = App("production:9092"), []
+
+        @app.stream("orders")
+        def bill(order: Order) -> None:
+            seen.append(order.id)
+
+        with qanat.testing.run(app) as t:
+            t.send("orders", Order(1, "x"))
+            t.settle()
+        return len(seen)
+
+    assert asyncio.run(cell()) == 1
+
+
+def test_a_restart_of_the_broker_is_survived() -> None:
+    seen: list[Any] = []
+    with qanat.testing.run(billing(seen), topics={"invoices": 1}) as t:
+        t.send("orders", Order(1, "x"))
+        t.advance("10s")
+        t.restart_broker("5s")
+        t.send("orders", Order(2, "x"))
+        t.advance("1m")
+        assert {one[1] for one in seen} == {1, 2}
+        with pytest.raises(LookupError, match="there is no topic 'nothing'"):
+            t.records("nothing")
+
+
+def test_a_broker_that_is_away_turns_health_red_with_a_reason_and_green_when_it_is_back() -> None:
+    with qanat.testing.run(billing([]), topics={"invoices": 1}) as t:
+        t.send("orders", Order(1, "x"))
+        t.advance("10s")
+        assert t.health()
+        t.stop_broker()
+        t.advance("12s")
+        assert not t.health()
+        assert "handler bill of orders makes no progress for" in t.health().reason
+        t.start_broker()
+        t.advance("10s")
+        assert t.health()
