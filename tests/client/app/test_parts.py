@@ -61,7 +61,7 @@ def test_a_handler_that_holds_the_interpreter_runs_in_another_process() -> None:
     pools = Pools()
 
     async def scene() -> None:
-        with pytest.raises(RuntimeError, match="^49 in ") as caught:
+        with pytest.raises(RuntimeError, match=r"^49 in ") as caught:
             await pools.call_of(handler_of(app))(7, None)
         assert str(os.getpid()) not in str(caught.value)
 

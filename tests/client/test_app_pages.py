@@ -1,0 +1,53 @@
+"""Every example of docs/client/apps.md and docs/client/testing.md runs as it stands, and passes mypy strict."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from qanat.client import App
+from qanat.testing import EmbeddedBroker
+
+PAGES = Path(__file__).resolve().parents[2] / "docs" / "client"
+
+
+def examples(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (PAGES / page).read_text(), re.DOTALL)
+
+
+def test_the_apps_of_the_page_are_declared_and_its_java_names_run() -> None:
+    found = examples("apps.md")
+    assert len(found) == 4
+    with EmbeddedBroker() as broker:
+        broker.create_topic("test-topic")
+        for number, example in enumerate(found):
+            names: dict[str, object] = {"__name__": f"example_{number}"}
+            text = example.replace("localhost:9092", broker.bootstrap_servers)
+            exec(compile(text, f"apps.md example {number}", "exec"), names)
+            app = names.get("app")
+            if isinstance(app, App):
+                assert app.handlers
+            else:
+                assert names["received"] == ["Hello World!"]
+
+
+def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:
+    found = examples("testing.md")
+    assert len(found) == 2
+    for number, example in enumerate(found):
+        (tmp_path / f"test_example_{number}.py").write_text(example)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "60"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_handlers_as_users_write_them_pass_mypy_strict(tmp_path: Path) -> None:
+    for page in ("apps.md", "testing.md"):
+        for number, example in enumerate(examples(page)):
+            (tmp_path / f"{page.removesuffix('.md')}_{number}.py").write_text(example)
+    options = ["--strict", "--cache-dir", str(tmp_path / "cache"), "--disable-error-code", "import-untyped"]
+    command = [sys.executable, "-m", "mypy", *options, "--follow-imports=silent", "."]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=170, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
