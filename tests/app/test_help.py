@@ -14,7 +14,7 @@ from qanat.app.command_tree import build_app
 from qanat.app.main import EXIT_USAGE, run
 
 NO_ROWS = {
-    *("start", "dev", "produce", "consume", "cluster up", "cluster down", "cluster restart", "secure init"),
+    *("start", "dev", "run", "produce", "consume", "cluster up", "cluster down", "cluster restart", "secure init"),
     *("pipeline show", "pipeline run", "pipeline pack", "pipeline test", "pipeline check"),
     *("pipeline submit", "pipeline stop", "pipeline restart"),
     *("profile set", "profile use", "profile delete", "completion"),
