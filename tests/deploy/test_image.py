@@ -68,8 +68,10 @@ def base() -> str:
 def image(base: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Built as `deploy/image/Containerfile` says, from wheels that were made on this machine."""
     wheels = KEPT / "wheels"
-    pip = (sys.executable, "-m", "pip", "--quiet")
-    if not list(wheels.glob("*.whl")):
+    changed = max(path.stat().st_mtime for path in (ROOT / "src").rglob("*.py"))
+    if not [one for one in wheels.glob("qanat-*.whl") if one.stat().st_mtime >= changed]:
+        shutil.rmtree(wheels, ignore_errors=True)
+        pip = (sys.executable, "-m", "pip", "--quiet")
         run(*pip, "wheel", "--no-build-isolation", "-w", str(wheels), "-c", "constraints.txt", ".[etcd,security]")
     context = tmp_path_factory.mktemp("context")
     shutil.copytree(wheels, context / "dist")
