@@ -7,5 +7,5 @@ time is that of the client's process, all its threads; the broker's is not in it
 - `produce`  producers: every record's delivery is reported, by receipt or by callback
 - `consume`  consumers: records, batches and Arrow
 - `queues`   members of a share group
-- `handlers`  handlers of an `App`
+- `handlers` handlers of an `App`
 """

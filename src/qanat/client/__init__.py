@@ -65,7 +65,6 @@ __all__ = [
     "AsyncProducer",
     "AsyncQueueConsumer",
     "CalledOffsets",
-    "AsyncQueueConsumer",
     "ClientError",
     "ClosedError",
     "Consumer",
@@ -106,13 +105,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AsyncConsumer": "qanat.client.consumer.async_consumer",
-    "AsyncProducer": "qanat.client.producer.async_producer",
-    "CalledOffsets": "qanat.client.consumer.offset_stores",
-    "AsyncQueueConsumer": "qanat.client.queue.consumers",
-    "QueueConsumer": "qanat.client.queue.consumers",
-    "FencingToken": "qanat.client.queue.verdicts",
-    "Verdict": "qanat.client.queue.verdicts",
     "App": "qanat.client.app.app",
     "AppError": "qanat.client.app.app",
     "AsyncConsumer": "qanat.client.consumer.async_consumer",

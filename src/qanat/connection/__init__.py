@@ -29,8 +29,6 @@ and the command line.
 - `topic_leaders` leaders of topics, kept until a request fails
 - `batch_pipeline`  the batches of a partition on their way: numbers, order, retries (pure)
 - `pipelined_producer`  its shell: several requests in flight
-- `membership`    one member of a consumer group: join, heartbeat, commit, leave
-- `producer`      idempotent and transactional producers
 - `share_membership`  one member of a share group: heartbeats and assignment
 - `share_sessions`    its fetches and acknowledgements to one broker (pure)
 - `records`       whole topics, read and filtered

@@ -42,9 +42,7 @@ async def read_marks(
     """The marks of these partitions; `is_stable` waits for the end of an open transaction."""
     wanted = [TopicPartition(topic, number) for number in partitions]
     found = await committed_positions(cluster, redrive_name(topic), deadline, only=wanted, is_stable=is_stable)
-    return {
-        at.partition: Mark.read(found[at].offset, found[at].metadata) if at in found else Mark() for at in wanted
-    }
+    return {at.partition: Mark.read(found[at].offset, found[at].metadata) if at in found else Mark() for at in wanted}
 
 
 async def read_letters(
