@@ -21,6 +21,7 @@ from tests.spark.pipelines.test_archive import commit, committed, contents, next
 from qanat.model.errors import QanatError
 from qanat.spark.copying import copy_target
 from qanat.spark.options.options import Access
+from qanat.spark.pipelines.bundled import micro_batches
 from qanat.spark.pipelines.bundled.catalogue import named
 from qanat.spark.pipelines.pipeline import RunOptions
 from qanat.spark.pipelines.query_watch import Stop, watch
@@ -122,6 +123,21 @@ def test_rows_of_a_large_batch_pass_from_executors_to_the_target_and_their_offse
         assert next_record(oslo, "orders", 1, found[1]) == next_record(paris, "orders", 1, 3_999)
         assert not [path for path in (tmp_path / "data").glob("broker-*/staging/**/*") if path.is_file()]
     assert 0 < sum(sender.sent_bytes for sender in senders) < 0.05 * 8_000 * 200
+
+
+def test_micro_batches_that_the_client_plans_for_spark_connect_copy_each_record_once(
+    spark: SparkSession, paris: EmbeddedBroker, oslo: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(micro_batches, "is_connect", lambda _: True)
+    paris.create_topic("orders", partitions=2)
+    send(paris, "orders", range(400), 2)
+
+    assert mirror(spark, paris, oslo, pattern="ord.*", limit_bytes="20k") == 400
+    send(paris, "orders", range(400, 500), 2)
+    assert mirror(spark, paris, oslo, pattern="ord.*") == 100
+    assert mirror(spark, paris, oslo, pattern="ord.*") == 0
+
+    assert contents(oslo, "orders") == contents(paris, "orders")
 
 
 def test_topics_that_cannot_be_mirrored_are_refused(
