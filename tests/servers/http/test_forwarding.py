@@ -40,11 +40,19 @@ class PlannedGateway(KafkaGateway):
         self.has_ids = has_ids
         self.asked = 0
 
-    async def call(self, caller: HttpCaller, api_key: ApiKey, request: Any, node_id: int | None = None) -> Any:
+    async def call(
+        self,
+        caller: HttpCaller,
+        api_key: ApiKey,
+        request: Any,
+        node_id: int | None = None,
+        *,
+        at_most: int | None = None,
+    ) -> Any:
         if api_key is ApiKey.INIT_PRODUCER_ID and not self.has_ids:
             return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if api_key is not ApiKey.PRODUCE:
-            return await super().call(caller, api_key, request, node_id)
+            return await super().call(caller, api_key, request, node_id, at_most=at_most)
         self.asked += 1
         match self.plan.pop(0) if self.plan else "arrives":
             case "request-lost":
