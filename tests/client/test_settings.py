@@ -29,6 +29,12 @@ def test_an_unknown_name_is_an_error_that_names_the_nearest(name: str, nearest: 
         read_settings(ClientSettings, {**BROKER, name: "7"}, {})
 
 
+@pytest.mark.parametrize("name", ["quux", "quux.zap"])
+def test_an_unknown_name_without_a_nearest_is_an_error_too(name: str) -> None:
+    with pytest.raises(UnknownSettingError, match=f"no setting {name}: see the page"):
+        read_settings(ClientSettings, {**BROKER, name: "7"}, {})
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -118,8 +118,9 @@ def _known_name(kind: type[ClientSettings], name: str) -> str:
     if plain in known or plain in _SECURITY or plain in kind.IGNORED:
         return plain
     near = get_close_matches(plain, sorted({*known, *_SECURITY, *kind.ALIASES}), n=1)
-    spelled = near[0] if "." not in name else near[0].replace("_", ".") if near else ""
-    hint = f": did you mean {spelled}?" if near else ": see the page of client settings"
+    hint = ": see the page of client settings"
+    if near:
+        hint = f": did you mean {near[0].replace('_', '.') if '.' in name else near[0]}?"
     raise UnknownSettingError(f"there is no setting {name}{hint}")
 
 
