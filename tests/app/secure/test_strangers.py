@@ -34,7 +34,7 @@ from qanat.wire.kafka.registry import ApiKey
 
 TIMEOUT_S = 120
 LOGIN = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE}
-PUBLIC = {"/openapi.json", "/docs", "/health", "/health/live", "/health/ready"}
+PUBLIC = {"/openapi.json", "/docs", "/health", "/health/live", "/health/ready", "/health/restartable"}
 UPGRADE = {
     "Connection": "Upgrade",
     "Upgrade": "websocket",
@@ -192,6 +192,8 @@ def test_every_http_operation_needs_authentication_or_is_public(brokers: Brokers
         for path in ("/health", "/health/ready"):
             _, body = status_and_body(brokers, port, "GET", path, {})
             assert json.loads(body).keys() == {"status", "live", "ready"}
+        _, body = status_and_body(brokers, port, "GET", "/health/restartable", {})
+        assert json.loads(body).keys() == {"restartable"}
 
 
 def test_metrics_answer_only_to_a_certificate(brokers: Brokers) -> None:

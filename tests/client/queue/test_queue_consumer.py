@@ -159,6 +159,7 @@ async def test_a_close_sends_verdicts_and_releases_the_rest_at_once(queue: Queue
     assert asyncio.get_running_loop().time() - began < PATIENCE_S / 2
 
 
+@pytest.mark.long  # A broker waits 45 s for a member of a share group.
 async def test_records_of_a_killed_consumer_are_handled_by_another(queue: Queue) -> None:
     queue.produce(*(b"%d" % number for number in range(20)))
     program = (
@@ -216,6 +217,10 @@ async def test_a_broken_connection_loses_the_locks_and_the_work_goes_on(queue: Q
         with pytest.raises(LockLostError):
             await consumer.acknowledge(first[0])
         again = await take(consumer, 10)
+        with pytest.raises(LockLostError):
+            await consumer.acknowledge(first[0])
+        with pytest.raises(LockLostError):
+            consumer.fencing_token(first[0])
         for record in again:
             await consumer.acknowledge(record)
         await consumer.flush()

@@ -13,7 +13,7 @@ Pure cores, without clock, randomness or network:
 Declarations and values: `app` (`App` and its decorators), `handlers`, `context`, `sending` (`Send`), `dead_letters`.
 
 Shells: `worker` runs an app in this process, with one `stream_worker`, `queue_worker` or `batch_worker` per handler;
-`slots` are the tasks of a stream, `transactions` its commits with `exactly_once`, `pools` the threads and processes of
-sync handlers. They need of consumers and producers what `ports` says; `clients` makes those. `metrics`, `tracing` and
-`health_server` are what an operator sees.
+`worker_tools` is what these share. `slots` are the tasks of a stream, `transactions` its commits with `exactly_once`,
+`pools` the threads and processes of sync handlers. They need of consumers and producers what `ports` says; `clients`
+makes those. `metrics`, `tracing` and `health_server` are what an operator sees.
 """

@@ -14,7 +14,7 @@ from qanat.client.app.handlers import BatchHandler, HandlerFailedError
 from qanat.client.app.health import Part
 from qanat.client.app.metrics import HandlerCounters
 from qanat.client.app.ports import StreamConsumer
-from qanat.client.app.tools import Tools
+from qanat.client.app.worker_tools import Tools
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.telemetry.events import RateLimitedEvent, log_event

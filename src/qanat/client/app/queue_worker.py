@@ -21,7 +21,7 @@ from qanat.client.app.metrics import HandlerCounters
 from qanat.client.app.ports import QueueSource, Raw
 from qanat.client.app.sending import Send
 from qanat.client.app.stream_worker import write
-from qanat.client.app.tools import Tools
+from qanat.client.app.worker_tools import Tools
 from qanat.client.errors import LockLostError, SerializationError
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition

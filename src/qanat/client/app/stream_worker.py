@@ -25,7 +25,7 @@ from qanat.client.app.metrics import HandlerCounters
 from qanat.client.app.ports import Raw, Sender, StreamConsumer
 from qanat.client.app.sending import Send, as_sends
 from qanat.client.app.slots import Slots
-from qanat.client.app.tools import Tools
+from qanat.client.app.worker_tools import Tools
 from qanat.client.errors import SerializationError
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from qanat.client.app.ports import Sender
 from qanat.client.app.stream_worker import write
-from qanat.client.app.tools import Tools
+from qanat.client.app.worker_tools import Tools
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 

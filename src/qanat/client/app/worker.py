@@ -25,9 +25,9 @@ from qanat.client.app.ports import Clients, DeclaredApp
 from qanat.client.app.queue_worker import QueueWorker
 from qanat.client.app.shutdown import Shutdown, Stage
 from qanat.client.app.stream_worker import StreamWorker
-from qanat.client.app.tools import Tools
 from qanat.client.app.tracing import Tracing
 from qanat.client.app.transactions import Transactions
+from qanat.client.app.worker_tools import Tools
 from qanat.client.io_loop import IoLoop
 from qanat.telemetry.events import log_event
 

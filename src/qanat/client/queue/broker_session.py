@@ -87,7 +87,7 @@ class BrokerSession:
         if self._link is not None and self._link.is_open and self._session.epoch != FIRST_EPOCH:
             for locks in self.locks.values():
                 for offset in list(locks.held):
-                    if locks.held.pop(offset, None) is not None:
+                    if locks.take(offset) is not None:
                         self._session.acknowledge(locks.at, offset, Kind.RELEASE)
             with contextlib.suppress(QanatError):
                 deadline = Deadline.after(_FINAL_S)
@@ -182,6 +182,7 @@ class BrokerSession:
             self._session.acknowledge(at, offset, Kind.GAP)
         lock = Lock(began_at, began_at + self._lock_s, self._member.epoch)
         self._look_at = min(self._look_at, began_at + self._lock_s * _RENEW_AFTER)
+        locks.redelivered.update({row[0]: row[2] for row in rows if row[2] > 1})
         locks.held.update(dict.fromkeys([row[0] for row in rows], lock))
         if rows:
             self._member.put(Chunk(locks, lock, rows))

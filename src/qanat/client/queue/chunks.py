@@ -41,7 +41,7 @@ class Chunk:
         """The next records as bytes; those whose lock was lost in the buffer are left out."""
         rows = self.rows[self.taken : self.taken + count]
         self.taken += len(rows)
-        topic, partition, held = self.locks.topic, self.locks.partition, self.locks.held
+        topic, partition, held, lock = self.locks.topic, self.locks.partition, self.locks.held, self.lock
         return [
             Record(
                 topic,
@@ -54,7 +54,7 @@ class Chunk:
                 delivery_count,
             )
             for offset, timestamp, delivery_count, raw in rows
-            if offset in held
+            if held.get(offset) is lock
         ]
 
 

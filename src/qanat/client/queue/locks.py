@@ -35,7 +35,7 @@ class VerdictTarget(Protocol):
 class PartitionLocks:
     """The held records of one partition at the broker that locked them."""
 
-    __slots__ = ("at", "held", "partition", "session", "topic")
+    __slots__ = ("at", "held", "partition", "redelivered", "session", "topic")
 
     def __init__(self, at: Place, topic: str, session: VerdictTarget) -> None:
         self.at = at
@@ -43,6 +43,17 @@ class PartitionLocks:
         self.partition = at[1]
         self.session = session
         self.held: dict[int, Lock] = {}
+        self.redelivered: dict[int, int] = {}
+        """Delivery counts above one: a record of an earlier delivery is not the one that is held."""
+
+    def holds(self, offset: int, delivery_count: int) -> bool:
+        """Whether this very delivery is held."""
+        return offset in self.held and self.redelivered.get(offset, 1) == delivery_count
+
+    def take(self, offset: int) -> Lock | None:
+        """Hold it no longer; None where it was not held."""
+        self.redelivered.pop(offset, None)
+        return self.held.pop(offset, None)
 
     def by_lock(self) -> Iterator[tuple[Lock, list[int]]]:
         """Held offsets by their lock."""

@@ -228,8 +228,8 @@ class QueueMember:
         """Take a verdict, from any thread; raises `LockLostError`."""
         offset = record.offset
         locks = self.locks.get((record.topic, record.partition))
-        held = {} if locks is None else locks.held
-        if locks is None or (held.get(offset) if kind == _RENEW else held.pop(offset, None)) is None:
+        is_held = locks is not None and locks.holds(offset, record.delivery_count)
+        if locks is None or not is_held or (kind != _RENEW and locks.take(offset) is None):
             raise lock_lost(record.topic, record.partition, offset, "or it was acknowledged before")
         self._said.append((locks, offset, kind))
         if not self._is_signalled:
@@ -240,7 +240,7 @@ class QueueMember:
         """From any thread; raises `LockLostError`."""
         locks = self.locks.get((record.topic, record.partition))
         lock = None if locks is None else locks.held.get(record.offset)
-        if lock is None:
+        if locks is None or lock is None or not locks.holds(record.offset, record.delivery_count):
             raise lock_lost(record.topic, record.partition, record.offset, "or it was acknowledged before")
         return FencingToken(record.delivery_count, lock.member_epoch)
 
@@ -299,7 +299,7 @@ class QueueMember:
         """Locks that are no longer ours."""
         partition = TopicPartition(locks.topic, locks.partition)
         for offset in offsets:
-            lock = locks.held.pop(offset, None)
+            lock = locks.take(offset)
             if lock is not None and lock.handed_at is not None:
                 self._on_lock_lost(partition, offset, reason)
 
