@@ -16,6 +16,7 @@ from demo.fleet import HOUR_MS, Sent, Spot, Truth, measure
 from demo.producing import TOPIC, produce_by_http, produce_by_kafka
 from demo.rollups import Rollup
 from qanat.app.pipelines.pipeline_runner import quiet_settings
+from qanat.model import dead_letters
 from qanat.spark.pipelines.bundled.catalogue import named
 from qanat.spark.pipelines.pipeline import RunOptions
 from qanat.spark.pipelines.progress import Tally
@@ -139,7 +140,7 @@ def _checked(
 ) -> list[str]:
     wanted = rollups.expected(truth)
     dead = rollups.read_topic(address, "metrics.dead")
-    late = sum(headers["x-exception"].startswith("late") for _, headers in dead)
+    late = sum(headers[dead_letters.MESSAGE].startswith("late") for _, headers in dead)
     duplicates = sum(tally.duplicates for tally in tallies)
     checks: list[str] = []
 

@@ -19,6 +19,7 @@ from tools.backlog.filling import Filled, fill
 from tools.backlog.measurements import AFTER_MS, SPAN_MS, Backlog
 from tools.spark_processes import descendants
 
+from qanat.model import dead_letters
 from verify.restart.kill import BrokerProcess
 from verify.spark_backlog.copies import lake_problems, topic_problems
 from verify.spark_backlog.peak_memory import PeakMemory
@@ -205,7 +206,7 @@ def _compare(
 
 def _compare_dead(address: str, filled: Filled, outcome: Outcome) -> None:
     dead = read_topic(address, "metrics.dead")
-    late = sum(headers["x-exception"].startswith(b"late") for _, headers in dead)
+    late = sum(headers[dead_letters.MESSAGE].startswith(b"late") for _, headers in dead)
     outcome.seen.append(f"{len(dead) - late:,} broken and {late:,} late records in metrics.dead")
     if (len(dead) - late, late) != (filled.broken, filled.late):
         outcome.problems.append(f"metrics.dead: {filled.broken:,} broken and {filled.late:,} late were sent")
