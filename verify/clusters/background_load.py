@@ -87,6 +87,8 @@ class BackgroundLoad:
         if self._committed >= 0:
             await self._insist(lambda cluster: self._look(cluster, TopicPartition(self._topic, 0)))
         if self._gone:
+            # The topic may have lost every copy; then it waits for an operator, who gives it up here.
+            await self._insist(self._delete)
             await self._insist(self._read)
 
     async def _insist(self, act: Callable[[Cluster], Coroutine[Any, Any, None]]) -> None:
@@ -139,8 +141,11 @@ class BackgroundLoad:
             await producer.send(_BRIEF, {0: encode_batch([Record(0, wall_ms(), b"", value)])}, deadline)
             await self._pause(0.02)
         await self._pause(0.6)
+        await self._delete(cluster)
+
+    async def _delete(self, cluster: Cluster) -> None:
         deleted = DeleteTopicsRequest([_BRIEF], [DeleteTopicState(_BRIEF)], 8000)
-        answer = await cluster.call_controller(ApiKey.DELETE_TOPICS, deleted, deadline)
+        answer = await cluster.call_controller(ApiKey.DELETE_TOPICS, deleted, Deadline.after(_OPERATION_S))
         if not answer.responses[0].error_code:
             self._gone = self._life
 
