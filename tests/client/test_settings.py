@@ -25,13 +25,13 @@ def test_a_keyword_wins_over_the_dictionary() -> None:
     ("name", "nearest"), [("retry.backof.ms", "retry.backoff.ms"), ("retry_backof_ms", "retry_backoff_ms")]
 )
 def test_an_unknown_name_is_an_error_that_names_the_nearest(name: str, nearest: str) -> None:
-    with pytest.raises(UnknownSettingError, match=f"no setting {name}: did you mean {nearest}"):
+    with pytest.raises(UnknownSettingError, match=f"no setting {name}; did you mean {nearest}"):
         read_settings(ClientSettings, {**BROKER, name: "7"}, {})
 
 
 @pytest.mark.parametrize("name", ["quux", "quux.zap"])
 def test_an_unknown_name_without_a_nearest_is_an_error_too(name: str) -> None:
-    with pytest.raises(UnknownSettingError, match=f"no setting {name}: see the page"):
+    with pytest.raises(UnknownSettingError, match=f"no setting {name}; see the page"):
         read_settings(ClientSettings, {**BROKER, name: "7"}, {})
 
 

@@ -8,7 +8,6 @@ what they name. An unknown name is an error that names the nearest one: a misspe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
@@ -16,6 +15,7 @@ import msgspec
 from qanat.client.errors import UnknownSettingError
 from qanat.connection.security import MEANINGS, UNPROTECTED, Security, security_of
 from qanat.model.errors import InvalidSettingError
+from qanat.model.spelling import did_you_mean
 
 Address = tuple[str, int]
 Servers = str | Sequence[str] | Mapping[str, object]
@@ -117,11 +117,12 @@ def _known_name(kind: type[ClientSettings], name: str) -> str:
     known = set(kind.__struct_fields__) - {"security"}
     if plain in known or plain in _SECURITY or plain in kind.IGNORED:
         return plain
-    near = get_close_matches(plain, sorted({*known, *_SECURITY, *kind.ALIASES}), n=1)
-    hint = ": see the page of client settings"
-    if near:
-        hint = f": did you mean {near[0].replace('_', '.') if '.' in name else near[0]}?"
-    raise UnknownSettingError(f"there is no setting {name}{hint}")
+    names = sorted({*known, *_SECURITY, *kind.ALIASES})
+    if "." in name:
+        names = [one.replace("_", ".") for one in names]
+    raise UnknownSettingError(
+        f"there is no setting {name}{did_you_mean(name, names, 'see the page of client settings')}"
+    )
 
 
 def _text(value: object) -> str:

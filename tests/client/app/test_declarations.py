@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
@@ -14,6 +14,7 @@ from tests.client.app.memory_clients import raw
 from qanat.client.app.app import App, AppError
 from qanat.client.app.context import Context, HandlerCancelledError
 from qanat.client.app.handlers import StreamHandler
+from qanat.client.app.retry import Retry
 from qanat.client.app.sending import Send
 from qanat.client.errors import SerializationError, SignatureError
 
@@ -125,6 +126,14 @@ def test_wrong_options_are_refused_in_one_sentence() -> None:
         app.stream("orders", concurrency=0)(bill)
     with pytest.raises(ValueError, match="no duration"):
         app.stream("orders", timeout="soon")(bill)
+    with pytest.raises(AppError, match="retry of bill is 'often', but must be a Retry"):
+        app.stream("orders", retry=cast(Retry, "often"))(bill)
+    with pytest.raises(AppError, match="order of bill is 'keys', but must be one of key, partition, none"):
+        app.stream("orders", order=cast(Any, "keys"))(bill)
+    with pytest.raises(AppError, match="give_up of bill is 'never', but must be one of stop, skip"):
+        app.stream("orders", give_up=cast(Any, "never"))(bill)
+    with pytest.raises(AppError, match="run_in of bill is 'cloud', but must be one of thread, process"):
+        app.queue("orders", run_in=cast(Any, "cloud"))(bill)
     with pytest.raises(SignatureError, match="cannot run in a process"):
         app.stream("orders", run_in="process")(bill)
     app.stream("orders")(bill)

@@ -15,6 +15,7 @@ from tests.client.consumer.topics import new_topic, numbered, read, wait_until, 
 from qanat.client import CalledOffsets, Consumer, SqliteOffsets, TopicPartition
 from qanat.client.errors import ClientError, ClosedError, ForkedError, SerializationError, UnknownSettingError
 from qanat.connection.faults import RefusedError, UnreachableError
+from qanat.model.errors import InvalidSettingError
 from qanat.testing import EmbeddedBroker
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["consumer", "classic"])
@@ -306,6 +307,8 @@ def test_wrong_use_is_one_clear_sentence(kept_broker: EmbeddedBroker) -> None:
     topic = new_topic(kept_broker)
     with pytest.raises(UnknownSettingError, match="did you mean auto_offset_reset"):
         Consumer("localhost:9092", "t", auto_offset_rest="earliest")
+    with pytest.raises(InvalidSettingError, match="a consumer without topics reads nothing"):
+        Consumer("localhost:9092", group="g")
     with pytest.raises(UnreachableError, match="nothing listens there"):
         Consumer("127.0.0.1:1", "t", bootstrap_timeout_ms=0).poll()
     with pytest.raises(RefusedError, match=f"there is no topic {topic}x; did you mean {topic}"):

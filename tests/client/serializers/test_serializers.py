@@ -129,6 +129,8 @@ def test_bytes_of_another_type_are_refused(spec: str, data: bytes) -> None:
 def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
     with pytest.raises(SerializationError, match="'jsn'; did you mean json"):
         serializer("jsn")
+    with pytest.raises(SerializationError, match="'quux'; there are bytes, str, json"):
+        serializer("quux")
     with pytest.raises(InvalidSettingError, match="no counterpart"):
         serializer("com.shop.serializers.OrderSerializer")
     with pytest.raises(SerializationError, match=r"needs a schema: give qanat.client.serializers.Avro\(schema\)"):

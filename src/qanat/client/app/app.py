@@ -15,7 +15,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from qanat.client.app.durations import Duration, seconds
 from qanat.client.app.handlers import (
@@ -111,6 +111,7 @@ class App:
 
         def declare(function: F) -> F:
             signature = signature_of(function, "stream", names)
+            _check_choice(function.__name__, "order", order, Order)
             handler = StreamHandler(
                 **self._common(
                     function, signature, "stream", topics, group, concurrency, retry, dead_letter, give_up, run_in,
@@ -219,6 +220,10 @@ class App:
             )
         if concurrency < 1:
             raise AppError(f"concurrency of {name} is {concurrency}, but must be at least 1")
+        if retry is not None and not isinstance(retry, Retry):
+            raise AppError(f'retry of {name} is {retry!r}, but must be a Retry, as in retry=Retry(5, backoff="1s..5m")')
+        _check_choice(name, "give_up", give_up, GiveUp)
+        _check_choice(name, "run_in", run_in, RunIn)
         if run_in == "process" and signature.is_async:
             raise SignatureError(f"{name} is a coroutine and cannot run in a process: write `def`, or leave run_in out")
         return {
@@ -291,6 +296,11 @@ class App:
         from qanat.client.app.metrics import exposition
 
         return exposition([one for worker in self._workers for one in worker.counters()])
+
+
+def _check_choice(name: str, option: str, given: object, choices: object) -> None:
+    if given not in get_args(choices):
+        raise AppError(f"{option} of {name} is {given!r}, but must be one of {', '.join(get_args(choices))}")
 
 
 def _names_there() -> dict[str, Any]:

@@ -9,6 +9,7 @@ from qanat.client.settings import ClientSettings
 from qanat.connection.consuming.chosen_membership import GroupProtocol
 from qanat.connection.consuming.group_place import PlaceTerms
 from qanat.connection.consuming.partition_cursor import Reset
+from qanat.model.errors import InvalidSettingError
 
 
 class ConsumerSettings(ClientSettings, frozen=True, kw_only=True):
@@ -78,3 +79,12 @@ class ConsumerSettings(ClientSettings, frozen=True, kw_only=True):
             assignors=tuple(one.strip() for one in self.partition_assignment_strategy.split(",") if one.strip()),
             server_assignor=self.group_remote_assignor,
         )
+
+
+def checked_topics(topics: tuple[str, ...]) -> tuple[str, ...]:
+    """The topics of a consumer; raises where there is none to read."""
+    if not topics:
+        raise InvalidSettingError(
+            'a consumer without topics reads nothing: name one, as in Consumer(servers, "orders")'
+        )
+    return topics

@@ -15,7 +15,7 @@ from qanat.client.consumer.consumer_core import ConsumerCore, Hook
 from qanat.client.consumer.group_metadata import ConsumerGroupMetadata, ConsumerHealth
 from qanat.client.consumer.offset_stores import OffsetStore
 from qanat.client.consumer.reading import Reading, commit_values
-from qanat.client.consumer.settings import ConsumerSettings
+from qanat.client.consumer.settings import ConsumerSettings, checked_topics
 from qanat.client.errors import ClosedError
 from qanat.client.io_loop import IoLoop
 from qanat.client.records import Record
@@ -57,7 +57,7 @@ class Consumer:
         """The same as for `AsyncConsumer`; it connects at the first call that reads, or in `with`."""
         given = settings if group is None else {**settings, "group_id": group}
         self._settings = read_settings(ConsumerSettings, bootstrap_servers, given)
-        self._topics = topics
+        self._topics = checked_topics(topics)
         self._key, self._value = key, value
         self._hooks = (on_assigned, on_revoked, on_lost)
         self._store = offset_store

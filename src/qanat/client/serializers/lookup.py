@@ -151,7 +151,8 @@ def _codec(spec: object) -> Codec:
         needs = {"avro": "Avro(schema)", "protobuf": "Protobuf(Message)", "json_schema": "Json(Type)"}
         if name in needs:
             raise SerializationError(f"{spec} needs a schema: give qanat.client.serializers.{needs[str(name)]} instead")
-        raise SerializationError(f"there is no serializer {spec!r}{did_you_mean(spec, NAMED)}")
+        hint = did_you_mean(spec, NAMED, f"there are {', '.join(NAMED)}")
+        raise SerializationError(f"there is no serializer {spec!r}{hint}")
     if spec in (bytes, bytearray, memoryview):
         return Bytes()
     if spec is str:
