@@ -1,0 +1,50 @@
+"""Credit: how many records and bytes may be on their way to a subscriber without an acknowledgement.
+
+Rule 1: what is sent is taken, what is acknowledged is given back, and nothing else changes what is out.
+Rule 2: something larger than the whole credit is sent alone: otherwise it would never be sent.
+"""
+
+from __future__ import annotations
+
+
+class CreditWindow:
+    """The credit of one subscription."""
+
+    __slots__ = ("max_bytes", "max_records", "out_bytes", "out_records")
+
+    def __init__(self, max_records: int, max_bytes: int) -> None:
+        self.max_records = max_records
+        self.max_bytes = max_bytes
+        self.out_records = 0
+        self.out_bytes = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything at all may be sent: where it is not, nothing is read either."""
+        return self.out_records < self.max_records and self.out_bytes < self.max_bytes
+
+    @property
+    def left_records(self) -> int:
+        return max(self.max_records - self.out_records, 0)
+
+    @property
+    def left_bytes(self) -> int:
+        return max(self.max_bytes - self.out_bytes, 0)
+
+    def fits(self, records: int, size: int) -> bool:
+        """Whether this may be sent now."""
+        if not self.is_open:
+            return False
+        if not self.out_records:
+            return True
+        return records <= self.left_records and size <= self.left_bytes
+
+    def take(self, records: int, size: int) -> None:
+        self.out_records += records
+        self.out_bytes += size
+
+    def give_back(self, records: int, size: int) -> None:
+        self.out_records -= records
+        self.out_bytes -= size
+        assert self.out_records >= 0, "no more is given back than was taken"
+        assert self.out_bytes >= 0, "no more is given back than was taken"

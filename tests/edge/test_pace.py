@@ -1,0 +1,45 @@
+"""How much a pipe asks for, and in which order."""
+
+from __future__ import annotations
+
+from qanat.edge.pace import LEAST_BYTES, MOST_BYTES, SHARE, Pace, in_order
+
+
+def test_an_answer_takes_half_a_second_of_the_measured_speed() -> None:
+    pace = Pace()
+    assert pace.answer_bytes() == MOST_BYTES
+    for now in range(20):
+        pace.answered(100_000, 1000, now)
+    assert pace.answer_bytes() == 50_000
+
+
+def test_a_slow_link_is_asked_for_little_and_never_for_nothing() -> None:
+    pace = Pace()
+    pace.answered(16_384, 2_600, 0)  # 50 kbit/s
+    assert pace.answer_bytes() == LEAST_BYTES
+
+
+def test_small_answers_say_nothing_about_the_speed() -> None:
+    pace = Pace()
+    pace.answered(500, 400, 0)
+    assert pace.answer_bytes() == MOST_BYTES
+
+
+def test_a_limit_holds_over_time() -> None:
+    pace, now, size = Pace(limit_bytes_per_s=100_000), 0, 0
+    while now < 60_000:
+        now += pace.wait_ms(now)
+        wanted = pace.answer_bytes()
+        size += wanted
+        now += 1
+        pace.answered(wanted, 1, now)
+    assert 5_500_000 <= size <= 6_300_000
+
+
+def test_higher_classes_come_first_and_lower_ones_do_not_starve() -> None:
+    classes = [["a", "b"], ["c"], ["d", "e"]]
+    first = [in_order(classes, number)[0] for number in range(SHARE * 4)]
+
+    assert first.count("a") + first.count("b") == SHARE * 4 - 4
+    assert set(first) == {"a", "b", "c", "d", "e"}
+    assert all(sorted(in_order(classes, number)) == ["a", "b", "c", "d", "e"] for number in range(20))

@@ -1,0 +1,70 @@
+"""A simulated tree of brokers: nothing is lost or doubled over links that fail, and each known bug is found.
+
+More seeds: `make sim-edge SEEDS=1-5000`. The whole search: `python -m verify.edge bugs`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from verify.edge.bug_bank import BUGS, EdgeBug, search
+from verify.edge.run import EdgeRun
+
+SEEDS = range(1, 31)
+
+
+@cache
+def run_of(seed: int) -> EdgeRun:
+    """The run of a seed, once for all tests."""
+    run = EdgeRun(seed)
+    run.run()
+    return run
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_is_lost_or_doubled_whatever_fails(seed: int) -> None:
+    run_of(seed)
+
+
+def _stored(run: EdgeRun) -> list[object]:
+    logs = [log for child in run.children.values() for log in child.disk.logs]
+    disks = [child.disk for child in run.children.values()]
+    return [[(log.start, log.batches) for log in logs], [(disk.gaps, disk.topology, disk.outbox_end) for disk in disks]]
+
+
+def test_one_seed_gives_one_history() -> None:
+    first, second = run_of(7), EdgeRun(7)
+    second.run()
+
+    assert _stored(first) == _stored(second)
+    assert first.world.faults == second.world.faults
+
+
+def test_the_runs_contain_every_fault() -> None:
+    seen: dict[str, int] = {}
+    for seed in SEEDS:
+        seen |= run_of(seed).world.faults
+
+    assert set(seen) == {
+        "cut",
+        "cut of days",
+        "slow link",
+        "kill",
+        "power loss",
+        "kill between two acts",
+        "kill of the root",
+        "failover at the root",
+        "unclean election at the root",
+        "retention",
+        "move",
+        "mistaken move",
+        "impostor",
+        "registry away",
+        "registry restored",
+    }
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_bug_of_the_bank_is_found_by_its_seed(bug: EdgeBug) -> None:
+    assert search(bug, 1, bug.found_at) == bug.found_at

@@ -1,0 +1,242 @@
+"""Bugs that a tree of brokers could have, put into the cores; the sweep must find each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qanat.edge import mirror, registry, up_flow
+from qanat.edge.mirror import Answered, Append, Batch, EpochEnd, OnGap, Position, RecordGap, Step
+from qanat.edge.parents import ParentChoice
+from qanat.edge.registry import NodeEntry, Place, Refusal, Registration
+from qanat.edge.up_flow import Mark, Outbox
+from verify.clusters.bug_bank.bug import Patches
+from verify.edge.run import EdgeRun
+from verify.edge.world import EdgeMismatchError
+
+
+class EdgeBug(Struct, frozen=True):
+    """One bug, as a patch of a core."""
+
+    put_in: Callable[[Patches], None]
+    found_at: int
+    """The first seed that showed it in the last search."""
+
+    @property
+    def name(self) -> str:
+        return self.put_in.__name__
+
+
+def search(bug: EdgeBug, most_seeds: int, first_seed: int = 1) -> int:
+    """The first seed that shows a bug; 0 where none does."""
+    with Patches() as patches:
+        bug.put_in(patches)
+        for seed in range(first_seed, first_seed + most_seeds):
+            try:
+                EdgeRun(seed).run()
+            except (EdgeMismatchError, AssertionError, KeyError):
+                return seed
+    return 0
+
+
+# Down
+
+
+def read_above_the_high_watermark(patches: Patches) -> None:
+    """A parent serves what is not committed yet, and the child takes it."""
+    from verify.edge.origin import Origin, Reply
+
+    def pull(self: Origin, number: int, offset: int, epoch: int, most: int) -> Reply:
+        log = self.logs[number]
+        return log.answer(offset, epoch, most, log.end_offset, ())
+
+    patches.put(Origin, "pull", pull)
+
+
+def never_truncate(patches: Patches) -> None:
+    """A child that diverges waits for ever."""
+    patches.put(mirror, "_parted", lambda own, ours, theirs, high_watermark: mirror.Wait(is_behind=True))
+
+
+def truncate_to_a_parent_that_is_behind(patches: Patches) -> None:
+    """A child throws away what its new parent does not have yet."""
+
+    def parted(own: Position, ours: EpochEnd, theirs: EpochEnd, high_watermark: int) -> Step:
+        agreed = max(0, min(ours.end_offset, theirs.end_offset))
+        return mirror.Truncate(min(max(agreed, own.start), own.end))
+
+    patches.put(mirror, "_parted", parted)
+
+
+def ask_without_an_epoch(patches: Patches) -> None:
+    """A child names no epoch, so that a parent cannot see that their logs diverge."""
+    from verify.edge.child import Process
+
+    position = Process._position
+
+    def without(self: Process, number: int) -> tuple[int, int]:
+        return position(self, number)[0], -1
+
+    patches.put(Process, "_position", without)
+
+
+def skip_silently(patches: Patches) -> None:
+    """A gap is skipped and recorded nowhere."""
+    acts = mirror.acts
+    patches.put(mirror, "acts", lambda step: tuple(one for one in acts(step) if not isinstance(one, RecordGap)))
+
+
+def skip_first_record_later(patches: Patches) -> None:
+    """A gap is recorded after the records behind it are appended: a crash between both leaves a silent one."""
+    acts = mirror.acts
+
+    def reversed_acts(step: Step) -> tuple[mirror.Act, ...]:
+        if isinstance(step, mirror.Append | mirror.Refresh):
+            return tuple(reversed(acts(step))) if not isinstance(step, Append) else _late(acts(step))
+        return acts(step)
+
+    patches.put(mirror, "acts", reversed_acts)
+
+
+def _late(found: tuple[mirror.Act, ...]) -> tuple[mirror.Act, ...]:
+    gaps = tuple(one for one in found if isinstance(one, RecordGap))
+    return (*(one for one in found if not isinstance(one, RecordGap)), *gaps)
+
+
+def forget_the_gaps_of_a_parent(patches: Patches) -> None:
+    """A hole in the parent's log is a silent one in the child's."""
+    step = mirror.next_step
+
+    def without(
+        own: Position, own_epoch_end: EpochEnd | None, answered: Answered, batches: tuple[Batch, ...], on_gap: OnGap
+    ) -> Step:
+        return step(own, own_epoch_end, replace(answered, gaps=()), batches, on_gap)
+
+    patches.put(mirror, "next_step", without)
+
+
+def start_over_at_a_gap(patches: Patches) -> None:
+    """Whatever the operator chose, a gap empties the copy, as a follower's log."""
+    step = mirror.next_step
+
+    def over(
+        own: Position, own_epoch_end: EpochEnd | None, answered: Answered, batches: tuple[Batch, ...], on_gap: OnGap
+    ) -> Step:
+        return step(own, own_epoch_end, answered, batches, OnGap.REFRESH)
+
+    patches.put(mirror, "next_step", over)
+
+
+def keep_the_epoch_of_the_state(patches: Patches) -> None:
+    """Batches of a later epoch than the partition's state are appended: clients refuse the metadata from then on."""
+    acts = mirror.acts
+    patches.put(mirror, "acts", lambda step: tuple(one for one in acts(step) if not isinstance(one, mirror.RaiseEpoch)))
+
+
+def append_what_is_there_already(patches: Patches) -> None:
+    """A batch that overlaps the log's end is appended again."""
+
+    def fit(own: Position, answered: Answered, batches: tuple[Batch, ...]) -> tuple[Batch, ...]:
+        return batches
+
+    patches.put(mirror, "_fit", fit)
+
+
+def stay_with_a_dead_parent(patches: Patches) -> None:
+    """A node waits for its parent for ever, although another one works."""
+
+    def failed(self: ParentChoice, now_ms: int) -> int:
+        self.health.failed()
+        return self._backoff.failed()
+
+    patches.put(ParentChoice, "failed", failed)
+
+
+# The tree
+
+
+def let_children_be_parents(patches: Patches) -> None:
+    """Neither roles nor loops are looked at."""
+
+    def fit(nodes: Mapping[str, NodeEntry], node: str, place: Place) -> Refusal | None:
+        return None
+
+    patches.put(registry, "_unfit", fit)
+
+
+def demote_a_parent(patches: Patches) -> None:
+    """A node becomes a leaf while it has children."""
+
+    def fit(nodes: Mapping[str, NodeEntry], changed: NodeEntry) -> Refusal | None:
+        return None
+
+    patches.put(registry, "_unfit_above", fit)
+
+
+def give_a_name_twice(patches: Patches) -> None:
+    """A copied machine takes the name of the first."""
+
+    def taken(nodes: Mapping[str, NodeEntry], said: Registration) -> NodeEntry | Refusal:
+        return replace(nodes.get(said.node, NodeEntry(node=said.node)), instance=said.instance, url=said.url)
+
+    patches.put(registry, "register", taken)
+
+
+# Up
+
+
+def delete_before_the_mark(patches: Patches) -> None:
+    """A child deletes what it has uploaded, before the parent has appended it (NanoMQ#2432)."""
+    marked = Outbox.marked
+
+    def early(self: Outbox, mark: Mark) -> int:
+        marked(self, mark)
+        self.start = max(self.start, min(self.end, mark.end + 4))
+        return self.start
+
+    patches.put(Outbox, "marked", early)
+
+
+def forget_the_mark_after_a_while(patches: Patches) -> None:
+    """The mark expires, as the state of an idempotent producer does: a child that returns begins at 0."""
+    begin = up_flow.begin
+
+    def expired(mark: Mark | None, topic_id: str) -> Mark:
+        found = begin(mark, topic_id)
+        return Mark(found.topic_id, 0, found.epoch) if found.epoch % 3 == 2 else found
+
+    patches.put(up_flow, "begin", expired)
+
+
+def count_an_upload_as_done(patches: Patches) -> None:
+    """The child takes the answer to an upload for the parent's acknowledgement of its records."""
+
+    def uploaded(self: Outbox, upload: up_flow.Upload) -> None:
+        if self._mark is not None:
+            self._mark = Mark(self._mark.topic_id, upload.end, self._mark.epoch)
+
+    patches.put(Outbox, "uploaded", uploaded)
+
+
+_FOUND: tuple[tuple[Callable[[Patches], None], int], ...] = (
+    (read_above_the_high_watermark, 1),
+    (never_truncate, 1),
+    (truncate_to_a_parent_that_is_behind, 1),
+    (ask_without_an_epoch, 1),
+    (skip_silently, 51),
+    (skip_first_record_later, 58),
+    (forget_the_gaps_of_a_parent, 51),
+    (start_over_at_a_gap, 4),
+    (keep_the_epoch_of_the_state, 1),
+    (append_what_is_there_already, 1),
+    (stay_with_a_dead_parent, 53),
+    (let_children_be_parents, 1),
+    (demote_a_parent, 1),
+    (give_a_name_twice, 2),
+    (delete_before_the_mark, 1),
+    (forget_the_mark_after_a_while, 4),
+    (count_an_upload_as_done, 1),
+)
+BUGS = tuple(EdgeBug(put_in, found_at) for put_in, found_at in _FOUND)

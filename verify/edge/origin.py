@@ -1,0 +1,130 @@
+"""The root: partitions that producers write to, with failovers and retention, and the targets of the way up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from qanat.edge import up_flow
+from qanat.edge.mirror import Answered, Gap
+from qanat.edge.up_flow import Already, AppendUpload, Mark, Named, RefuseUpload
+from qanat.model.ids import LeaderEpoch, Offset
+from verify.edge.logs import ModelBatch, ModelLog
+from verify.edge.world import Machine, World
+
+Reply = tuple[Answered, tuple[ModelBatch, ...]]
+
+
+@dataclass
+class TargetPartition:
+    """A partition that one child's outbox goes to: its records and the mark, in one transaction."""
+
+    topic_id: str = "up-1"
+    records: list[int] = field(default_factory=list)
+    mark: Mark | None = None
+    staged: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    """Uploads, which promise nothing: they go with a kill."""
+
+
+class Origin(Machine):
+    """The ROOT node: a cluster of its own, of which only its logs matter here."""
+
+    def __init__(self, world: World, name: str, partitions: int) -> None:
+        super().__init__(name)
+        self.life = 1
+        self._world = world
+        self.logs = [ModelLog() for _ in range(partitions)]
+        self.epoch = [0] * partitions
+        self.high_watermark = [0] * partitions
+        self.truth: list[dict[int, ModelBatch]] = [{} for _ in range(partitions)]
+        """What the partition holds and held, by base offset: retention removes nothing here, an election does."""
+        self.committed: dict[ModelBatch, None] = {}
+        """Every batch that was ever below the high watermark."""
+        self.targets: dict[str, TargetPartition] = {}
+        self._value = 0
+
+    def path(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def restart(self) -> None:
+        """A kill of the broker: uploads that nobody has named are gone."""
+        self.life += 2
+        for target in self.targets.values():
+            target.staged.clear()
+
+    # Producers and leaders
+
+    def produce(self, number: int) -> None:
+        """Append a batch of one to three records."""
+        log = self.logs[number]
+        self._value += 1
+        base, size = log.end_offset, self._world.random.randint(1, 3)
+        batch = ModelBatch(base, base + size, self.epoch[number], b"%d of %d" % (self._value, number))
+        log.append(batch)
+        self.truth[number][base] = batch
+
+    def commit(self, number: int) -> None:
+        """The in-sync replicas have everything."""
+        log = self.logs[number]
+        self.high_watermark[number] = log.end_offset
+        self.committed.update(dict.fromkeys(log.batches))
+        log.flush()
+        self._world.wake(self)
+
+    def elect(self, number: int, *, is_unclean: bool) -> None:
+        """Another leader: it lacks what was not committed, and after an unclean election more than that."""
+        log, draw = self.logs[number], self._world.random
+        end = self.high_watermark[number]
+        if is_unclean:
+            end = max(log.start, end - draw.randint(1, 6))
+        log.truncate(end)
+        for base in [base for base in self.truth[number] if base >= log.end_offset]:
+            del self.truth[number][base]
+        self.high_watermark[number] = min(self.high_watermark[number], log.end_offset)
+        self.epoch[number] += draw.randint(1, 3)
+        log.epochs.assign(LeaderEpoch(self.epoch[number]), Offset(log.end_offset))
+
+    def retain(self, number: int) -> None:
+        log = self.logs[number]
+        span = self.high_watermark[number] - log.start
+        if span > 4:
+            log.retain_from(log.start + self._world.random.randint(1, span - 1))
+
+    # The pipe's parent side
+
+    def pull(self, number: int, offset: int, epoch: int, most: int) -> Reply:
+        return self.logs[number].answer(offset, epoch, most, self.high_watermark[number], ())
+
+    def recorded_gaps(self, number: int) -> tuple[Gap, ...]:
+        return ()
+
+    # The way up
+
+    def target(self, child: str) -> TargetPartition:
+        return self.targets.setdefault(child, TargetPartition())
+
+    def begin_up(self, child: str) -> Mark:
+        target = self.target(child)
+        target.mark = up_flow.begin(target.mark, target.topic_id)
+        return target.mark
+
+    def upload(self, child: str, first: int, end: int, records: list[int]) -> None:
+        self.target(child).staged[first, end] = records
+
+    def append_upload(self, child: str, named: Named, reply: Callable[[Mark | None], None]) -> None:
+        """Append what an upload holds; the answer is the mark, or None where the child must ask."""
+        target = self.target(child)
+        decided = up_flow.decide(target.mark, named)
+        match decided:
+            case AppendUpload():
+                records = target.staged.pop((named.first, named.end), None)
+                if records is None:
+                    reply(None)  # The upload is gone: it was never promised.
+                    return
+                target.records += records
+                target.mark = decided.mark
+                reply(decided.mark)
+            case Already():
+                reply(decided.mark)
+            case RefuseUpload():
+                reply(None)
