@@ -1,0 +1,196 @@
+"""The REST operations of a consumer application: what may be asked, and the answers."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from qanat.app.edge.consuming.reading import Found, Query, Times
+from qanat.servers.http.inputs import Parameters
+from qanat.servers.http.problems import Problem
+from qanat.servers.http.records.record_json import to_message
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Number = Annotated[int, Meta(ge=0, lt=2**31)]
+Offset = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Time = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
+Limit = Annotated[int, Meta(ge=1, le=1000)]
+CursorPlace = TypeVar("CursorPlace", tuple[int, ...], bytes)
+
+
+class RecordsQuery(Parameters, frozen=True):
+    """Which records, and how many at most."""
+
+    topic: str | None = None
+    """The topic; not needed where there is one."""
+    partition: Number | None = None
+    key: str | None = None
+    key_base64: str | None = None
+    """The key, where it is no text."""
+    from_offset: Offset | None = None
+    to_offset: Offset | None = None
+    """Exclusive."""
+    from_time: Time | None = None
+    """Milliseconds since 1970."""
+    to_time: Time | None = None
+    """Exclusive."""
+    limit: Limit = 100
+    cursor: str | None = None
+    """`next_cursor` of the page before."""
+
+
+class LatestQuery(Parameters, frozen=True):
+    """Which keys, and how many at most."""
+
+    topic: str | None = None
+    key: str | None = None
+    key_base64: str | None = None
+    prefix: str = ""
+    """Only keys that begin so."""
+    limit: Limit = 100
+    cursor: str | None = None
+
+
+class KeyQuery(Parameters, frozen=True):
+    """The topic of a key."""
+
+    topic: str | None = None
+
+
+class StoredRecord(msgspec.Struct, gc=False):
+    """A record as JSON."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    """Milliseconds since 1970, -1 where there is none."""
+    key: str | None
+    value: Raw
+    """JSON where it is JSON, otherwise a string: see `value_encoding`."""
+    headers: dict[str, str | None]
+    leader_epoch: int
+    key_encoding: Literal["base64"] | UnsetType = UNSET
+    value_encoding: Literal["text", "base64"] | UnsetType = UNSET
+
+
+class RecordsAnswer(msgspec.Struct):
+    """A page of records."""
+
+    records: list[StoredRecord]
+    next_cursor: str | None
+
+
+def stored_record(found: Found) -> StoredRecord:
+    record = found.record
+    headers = tuple((name.encode(), content) for name, content in record.headers)
+    raw = (record.attributes, 0, 0, record.key, record.value, headers)
+    one = to_message(found.at.partition, record.offset, record.timestamp, raw, "auto")
+    return StoredRecord(
+        found.at.topic,
+        one.partition,
+        one.offset,
+        one.timestamp,
+        one.key,
+        one.value,
+        one.headers,
+        found.epoch,
+        one.key_encoding,
+        one.value_encoding,
+    )
+
+
+def topic_of(given: str | None, topics: Sequence[str]) -> str:
+    """The topic that is meant; raises a problem where there is none of that name."""
+    if given is None:
+        if len(topics) > 1:
+            raise Problem(400, f"name one of the topics {', '.join(topics)}: topic=", parameter="topic")
+        return topics[0]
+    if given not in topics:
+        raise Problem(404, f"this application keeps {', '.join(topics)}, not {given}")
+    return given
+
+
+def key_of(key: str | None, key_base64: str | None) -> bytes | None:
+    if key is not None and key_base64 is not None:
+        raise Problem(400, "key and key_base64 are the same: give one of them", parameter="key_base64")
+    if key_base64 is None:
+        return None if key is None else key.encode()
+    try:
+        return base64.b64decode(key_base64, validate=True)
+    except ValueError as fault:  # Of binascii, or not ASCII.
+        raise Problem(400, f"key_base64 is not base64: {fault}", parameter="key_base64") from None
+
+
+def query_of(asked: RecordsQuery, topics: Sequence[str], partitions: Sequence[int]) -> Query:
+    """The query that the parameters describe; `partitions` are those that are held of a single topic."""
+    topic = topic_of(asked.topic, topics)
+    offsets = asked.from_offset, asked.to_offset
+    partition = asked.partition
+    if partition is None and offsets != (None, None):
+        if len(partitions) > 1:
+            raise Problem(
+                400, f"offsets count within a partition: name one of {_listed(partitions)}", parameter="partition"
+            )
+        partition = partitions[0] if partitions else 0
+    _check_range("from_offset", "to_offset", offsets)
+    times = asked.from_time, asked.to_time
+    _check_range("from_time", "to_time", times)
+    return Query(topic, partition, key_of(asked.key, asked.key_base64), offsets, times)
+
+
+def _listed(partitions: Sequence[int]) -> str:
+    return ", ".join(map(str, partitions[:20]))
+
+
+def _check_range(first: str, last: str, bounds: Times) -> None:
+    if bounds[0] is not None and bounds[1] is not None and bounds[1] < bounds[0]:
+        raise Problem(400, f"{last} is {bounds[1]}, before {first}, {bounds[0]}", parameter=last)
+
+
+def number_in_path(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) < 2**63):
+        raise Problem(400, f"{name} is {text!r}, but must be a whole number", parameter=name)
+    return int(text)
+
+
+# Cursors
+
+
+def cursor_of(place: tuple[int, ...] | bytes | None) -> str | None:
+    """A place in a listing as an opaque text."""
+    if place is None:
+        return None
+    return base64.urlsafe_b64encode(msgspec.msgpack.encode(place)).decode().rstrip("=")
+
+
+def place_in(cursor: str | None, query: Query) -> tuple[int, ...]:
+    """The place that a cursor of a listing of records means."""
+    if cursor is None:
+        return ()
+    found = _decoded(cursor, tuple[int, ...])
+    if len(found) != (3 if query.is_by_time else 2) or any(not -1 <= one < 2**63 for one in found):
+        raise _wrong_cursor()
+    return found
+
+
+def key_in(cursor: str | None) -> bytes | None:
+    """The key that a cursor of a listing of keys means."""
+    return None if cursor is None else _decoded(cursor, bytes)
+
+
+def _decoded(cursor: str, kind: type[CursorPlace]) -> CursorPlace:
+    try:
+        packed = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        return msgspec.msgpack.decode(packed, type=kind)
+    except (ValueError, msgspec.MsgspecError):
+        raise _wrong_cursor() from None
+
+
+def _wrong_cursor() -> Problem:
+    return Problem(400, "cursor is not one of this listing: take next_cursor of the page before", parameter="cursor")

@@ -1,0 +1,59 @@
+"""`qanat edge tree`: the tree, drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qanat.app.edge.registry_calls import THERE, RegistryTarget
+from qanat.app.terminal.printable import printable
+
+
+def tree(*, target: RegistryTarget = THERE) -> None:
+    """Draw the tree: each node below its first parent.
+
+        qanat edge tree --registry http://centre.example:8080
+
+    Other parents and the node's topics stand beside it.
+    """
+    nodes = {str(one["node"]): one for one in target.nodes()}
+    for line in drawn(nodes):
+        print(printable(line))
+
+
+def drawn(nodes: dict[str, dict[str, Any]]) -> list[str]:
+    """The lines of the tree; nodes without a known parent are at its top."""
+    below: dict[str, list[str]] = {}
+    tops: list[str] = []
+    for name in sorted(nodes):
+        parents = [one for one in nodes[name]["parents"] if one in nodes]
+        if parents:
+            below.setdefault(parents[0], []).append(name)
+        else:
+            tops.append(name)
+    lines: list[str] = []
+
+    def draw(name: str, before: str, mark: str, rest: str) -> None:
+        lines.append(f"{before}{mark}{_described(nodes[name])}")
+        children = below.get(name, [])
+        for child in children:
+            is_last = child == children[-1]
+            draw(
+                child, before + rest, "\u2514\u2500 " if is_last else "\u251c\u2500 ", "   " if is_last else "\u2502  "
+            )
+
+    for name in tops:
+        draw(name, "", "", "")
+    return lines or ["the tree is empty: qanat edge register NODE --role ROOT --url URL"]
+
+
+def _described(node: dict[str, Any]) -> str:
+    words = [str(node["node"]), str(node["role"] or "(no role)")]
+    if len(node["parents"]) > 1:
+        words.append("also below " + ", ".join(node["parents"][1:]))
+    if node["topics"] != ["*"]:
+        words.append("topics " + ", ".join(node["topics"]))
+    if not node["instance"]:
+        words.append("not registered yet")
+    elif node["seen_ms_ago"] is not None:
+        words.append(f"asked {node['seen_ms_ago'] / 1000:.0f} s ago")
+    return "  ".join(words)

@@ -1,0 +1,284 @@
+"""The pipe to the parent: asks for what comes after the logs' ends, and has the answers carried out.
+
+One request at a time, on a connection that is kept. The parent parks it while there is nothing new.
+
+Rule 1: an answer of a former parent is not applied: the loop asks one parent, and applies before it asks again.
+Rule 2: every fault of a parent ends in a pause and the next request; nothing but closing ends the pipe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from urllib.parse import urlencode
+
+import msgspec
+
+from qanat.broker.edge.http_client import HttpClient
+from qanat.broker.edge.json_feed import ask_feed
+from qanat.broker.edge.mirrored_topics import MirroredTopics
+from qanat.connection.faults import UnreachableError
+from qanat.edge.backoff import spread
+from qanat.edge.health import Health
+from qanat.edge.mirror import STOPPED_RETRY_MS, Stop, Wait
+from qanat.edge.pace import Pace, in_order
+from qanat.edge.parents import ParentChoice
+from qanat.edge.settings import EdgeSettings
+from qanat.edge.topology import Dialect, Parent, Topology, is_loop, is_wanted
+from qanat.model.errors import QanatError
+from qanat.model.ids import TopicPartition
+from qanat.telemetry.events import log_event
+from qanat.wire.pipe_answer import (
+    PipedPartition,
+    PipedTopic,
+    PipedTopics,
+    PipeFaultError,
+    PipePosition,
+    PipeRequest,
+    decode_answer,
+)
+
+PARKED_S = 25.0
+_TOPICS_S = 5.0
+"""How often the parent is asked which topics it has."""
+_TOPICS = msgspec.json.Decoder(PipedTopics)
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+class DownPipe:
+    """The pipe of one node. `run` until cancelled; `steer` with each topology."""
+
+    def __init__(self, node: str, settings: EdgeSettings, mirrors: MirroredTopics) -> None:
+        self._node = node
+        self._settings = settings
+        self._mirrors = mirrors
+        self._patterns: tuple[str, ...] = ()
+        self._priority = tuple(one.strip() for one in settings.pipe_priority_topics.split(",") if one.strip())
+        self.choice = ParentChoice((), random.random, _now_ms())
+        self.pace = Pace(settings.pipe_max_bytes_per_s)
+        self.path: tuple[str, ...] = ()
+        """The present parent and the nodes that its data comes through."""
+        self.last_fault = ""
+        self.lag_records = 0
+        """Records below the parent's high watermark that we lack, by its last answer."""
+        self.requests = self.failures = self.received_bytes = 0
+        self._client: tuple[Parent, HttpClient] | None = None
+        self._steered = asyncio.Event()
+        self._asked_topics: tuple[Parent, float, list[TopicPartition]] | None = None
+        self._high_watermarks: dict[TopicPartition, int] = {}
+        self._stopped_until: dict[TopicPartition, float] = {}
+        self._asking: asyncio.Task[int] | None = None
+
+    @property
+    def health(self) -> Health:
+        return Health.HEALTHY if self.choice.current is None else self.choice.health.at(_now_ms())
+
+    def steer(self, topology: Topology) -> None:
+        """Pull from these parents, these topics, from now on."""
+        is_other = self.choice.replace(topology.parents, _now_ms()) or topology.topics != self._patterns
+        self._patterns = topology.topics
+        if is_other:
+            self._asked_topics = None
+            self._stopped_until.clear()
+            self._steered.set()
+            if self._asking is not None:
+                self._asking.cancel()
+
+    async def run(self) -> None:
+        """Pull for ever."""
+        while True:
+            self._steered.clear()
+            if self.choice.current is None:
+                await self._steered.wait()
+                continue
+            pause_ms = await self._turn(self.choice.current)
+            if pause_ms:
+                try:
+                    async with asyncio.timeout(pause_ms / 1000):
+                        await self._steered.wait()
+                except TimeoutError:
+                    pass
+
+    async def _turn(self, parent: Parent) -> int:
+        """One request; returns how long to wait before the next."""
+        self._asking = asyncio.ensure_future(self._ask(parent))
+        try:
+            pause_ms = await self._asking
+        except asyncio.CancelledError:
+            if self._steered.is_set():
+                return 0  # The parent has changed: its request was given up.
+            raise
+        except QanatError as fault:
+            return await self._failed(parent, str(fault))
+        finally:
+            self._asking = None
+        if self.last_fault:
+            log_event("parent answers again", parent=parent.node)
+        self.last_fault = ""
+        self.choice.succeeded(_now_ms())
+        await self._probe()
+        return pause_ms
+
+    async def _failed(self, parent: Parent, reason: str) -> int:
+        self.failures += 1
+        if reason != self.last_fault:
+            log_event("parent does not answer", level="warning", parent=parent.node, reason=reason)
+        self.last_fault = reason
+        pause_ms = self.choice.failed(_now_ms())
+        if self.choice.current != parent and self.choice.current is not None:
+            log_event("next parent", parent=self.choice.current.node)
+            self._asked_topics = None
+        return pause_ms
+
+    async def _probe(self) -> None:
+        """Ask an earlier parent whether it works again."""
+        earlier = self.choice.to_probe(_now_ms())
+        if earlier is None:
+            return
+        client = HttpClient(earlier.url, authorization=self._settings.edge_authorization)
+        try:
+            found = await self._topics_of(client)
+            is_fit = not is_loop(found.path, self._node)
+        except QanatError:
+            is_fit = False
+        finally:
+            await client.close()
+        if self.choice.probed(is_fit=is_fit, now_ms=_now_ms()):
+            log_event("back to an earlier parent", parent=earlier.node)
+            self._asked_topics = None
+
+    # One request
+
+    async def _ask(self, parent: Parent) -> int:
+        client = await self._client_of(parent)
+        if parent.dialect is Dialect.JSON:
+            return await self._ask_feeds(parent, client)
+        partitions = await self._partitions(parent, client)
+        wanted = self._positions(partitions)
+        if not wanted:
+            return spread(self._settings.pipe_poll_interval_ms, random.random)
+        wait_ms = self.pace.wait_ms(_now_ms())
+        if wait_ms:
+            await asyncio.sleep(wait_ms / 1000)
+        self.requests += 1
+        # Stopped partitions and new topics have their turn as well.
+        parked_s = min(PARKED_S, _TOPICS_S)
+        request = PipeRequest(self._node, wanted, round(parked_s * 1000), self.pace.answer_bytes())
+        answer = await client.request("POST", "/api/v1/edge/pipe", body=msgspec.json.encode(request), wait_s=parked_s)
+        _require_ok(parent, answer.status, answer.body)
+        self.received_bytes += len(answer.body)
+        self.pace.answered(len(answer.body), answer.took_ms, _now_ms())
+        head, records = decode_answer(answer.body)
+        self._check_path(parent, head.path)
+        return await self._apply(head.partitions, records, wanted)
+
+    async def _ask_feeds(self, parent: Parent, client: HttpClient) -> int:
+        """One request for each topic; the feed may park it where there is only one."""
+        names = [one for one in self._patterns if not one.endswith("*")]
+        offered = [PipedTopic(name, f"feed:{parent.node}/{name}", 1) for name in names]
+        partitions = await self._mirrors.ensure(offered, lambda topic: is_wanted(topic, self._patterns))
+        self.path = (parent.node,)
+        wanted = self._positions(partitions)
+        is_news = False
+        for position in wanted:
+            self.requests += 1
+            wait_s = PARKED_S if len(wanted) == 1 else 0.0
+            piece, records = await ask_feed(client, self._node, position, self._settings.pipe_batch_size, wait_s)
+            self.received_bytes += len(records)
+            await self._apply((piece,), [records], [position])
+            is_news = is_news or len(records) > 0
+        return 0 if is_news else spread(self._settings.pipe_poll_interval_ms, random.random)
+
+    async def _apply(
+        self, partitions: tuple[PipedPartition, ...], records: list[memoryview], wanted: list[PipePosition]
+    ) -> int:
+        asked = {TopicPartition(one.topic, one.partition): one for one in wanted}
+        has_moved = is_news = False
+        for answered, batches in zip(partitions, records, strict=True):
+            at = TopicPartition(answered.topic, answered.partition)
+            if at not in asked:
+                continue
+            self._high_watermarks[at] = answered.high_watermark
+            step = await self._mirrors.apply(answered, batches, asked[at])
+            has_moved = has_moved or not isinstance(step, Wait | Stop)
+            is_news = is_news or len(batches) > 0 or bool(answered.error) or answered.diverging is not None
+            if isinstance(step, Stop):
+                self._stopped_until[at] = time.monotonic() + STOPPED_RETRY_MS / 1000
+        self._count_lag()
+        if has_moved or not is_news:
+            return 0  # Where nothing is new, the parent has parked the request.
+        return spread(self._settings.pipe_poll_interval_ms, random.random)
+
+    def _count_lag(self) -> None:
+        lag = 0
+        for at, high_watermark in list(self._high_watermarks.items()):
+            position = self._mirrors.position(at)
+            if position is None:
+                del self._high_watermarks[at]
+            else:
+                lag += max(0, high_watermark - position.offset)
+        self.lag_records = lag
+
+    def _positions(self, partitions: list[TopicPartition]) -> list[PipePosition]:
+        """The positions to ask for, in the order of their priority."""
+        now = time.monotonic()
+        due = [at for at in partitions if self._stopped_until.get(at, 0.0) <= now]
+        first = [at for at in due if self._priority and is_wanted(at.topic, self._priority)]
+        rest = [at for at in due if at not in first]
+        found = (self._mirrors.position(at) for at in in_order([first, rest] if first else [rest], self.requests))
+        return [one for one in found if one is not None]
+
+    async def _client_of(self, parent: Parent) -> HttpClient:
+        if self._client is not None and self._client[0] == parent:
+            return self._client[1]
+        await self.close()
+        client = HttpClient(parent.url, authorization=self._settings.edge_authorization)
+        self._client = parent, client
+        return client
+
+    async def _partitions(self, parent: Parent, client: HttpClient) -> list[TopicPartition]:
+        """The partitions to pull; the parent is asked for its topics now and then."""
+        known = self._asked_topics
+        if known is not None and known[0] == parent and known[1] > time.monotonic():
+            return known[2]
+        found = await self._topics_of(client)
+        self._check_path(parent, found.path)
+        partitions = await self._mirrors.ensure(found.topics, lambda topic: is_wanted(topic, self._patterns))
+        self._asked_topics = parent, time.monotonic() + _TOPICS_S, partitions
+        return partitions
+
+    async def _topics_of(self, client: HttpClient) -> PipedTopics:
+        target = "/api/v1/edge/pipe/topics?" + urlencode({"node": self._node})
+        answer = await client.request("GET", target, wait_s=10.0)
+        if answer.status != 200:
+            raise UnreachableError(f"its topics: status {answer.status}: {_detail(answer.body)}")
+        try:
+            return _TOPICS.decode(answer.body)
+        except msgspec.MsgspecError as fault:
+            raise PipeFaultError(f"its topics cannot be read: {fault}") from None
+
+    def _check_path(self, parent: Parent, path: tuple[str, ...]) -> None:
+        if is_loop(path, self._node):
+            raise PipeFaultError(f"the data of parent {parent.node} comes through this node: {' < '.join(path)}")
+        self.path = path
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client[1].close()
+
+
+def _require_ok(parent: Parent, status: int, body: bytes) -> None:
+    if status != 200:
+        raise UnreachableError(f"parent {parent.node} answers with status {status}: {_detail(body)}")
+
+
+def _detail(body: bytes) -> str:
+    try:
+        return str(msgspec.json.decode(body)["detail"])[:300]
+    except (msgspec.MsgspecError, KeyError, TypeError):
+        return body[:100].decode("latin-1")

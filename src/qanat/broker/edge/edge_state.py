@@ -1,0 +1,53 @@
+"""What a node remembers in its own metadata store: the last topology, and the gaps of its mirrored partitions.
+
+/qanat/edge/topology                      `Topology`
+/qanat/edge/gaps/<topic id>/<partition>   the recorded gaps of one partition
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from qanat.cluster.store import Delete, MetadataStore, Put
+from qanat.edge.mirror import Gap
+from qanat.edge.topology import Topology
+from qanat.telemetry.events import log_event
+
+TOPOLOGY = "/qanat/edge/topology"
+GAPS = "/qanat/edge/gaps/"
+GAPS_MAX = 1000
+"""The newest gaps of a partition are kept."""
+
+
+class EdgeState:
+    """Reads and writes it. Faults of the store pass through: nothing is skipped that is not recorded."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+
+    async def topology(self) -> Topology | None:
+        entry = await self._store.get(TOPOLOGY)
+        if entry is None:
+            return None
+        try:
+            return msgspec.json.decode(entry.value, type=Topology)
+        except msgspec.MsgspecError as fault:
+            log_event("the kept topology cannot be read", level="error", reason=str(fault))
+            return None
+
+    async def keep_topology(self, topology: Topology) -> None:
+        await self._store.commit((), [Put(TOPOLOGY, msgspec.json.encode(topology))])
+
+    async def gaps(self) -> dict[tuple[str, int], tuple[Gap, ...]]:
+        """The gaps of all partitions, by topic id and number."""
+        found: dict[tuple[str, int], tuple[Gap, ...]] = {}
+        for entry in (await self._store.list(GAPS)).entries:
+            topic_id, _, number = entry.key.removeprefix(GAPS).partition("/")
+            rows = msgspec.json.decode(entry.value, type=list[tuple[int, int]])
+            found[topic_id, int(number)] = tuple(Gap(first, end) for first, end in rows)
+        return found
+
+    async def keep_gaps(self, topic_id: str, number: int, gaps: tuple[Gap, ...]) -> None:
+        key = f"{GAPS}{topic_id}/{number}"
+        rows = [(gap.first, gap.end) for gap in gaps[-GAPS_MAX:]]
+        await self._store.commit((), [Put(key, msgspec.json.encode(rows)) if rows else Delete(key)])

@@ -1,0 +1,5 @@
+"""The tree of brokers over HTTP.
+
+- `nodes`  the registry: register, place, list, retire, topology
+- `pipe`   the parent's side of pipes: which topics there are, and batches of them
+"""

@@ -1,0 +1,214 @@
+"""The parent's side of pipes: which topics a child may pull, and batches of them, as they lie in the logs.
+
+A request becomes a Fetch of the Kafka protocol under the child's name, with the epoch of its last record, so that
+authorization (READ on the topic), parking and the search for a diverging epoch are those of consumers. What a consumer
+is told of an offset out of range is too little for a mirror: then the log's bounds and its first epoch are looked up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from qanat.model.error_codes import ErrorCode
+from qanat.model.ids import TopicPartition
+from qanat.model.topic_names import is_for_brokers
+from qanat.servers.http.edge.nodes import raise_if_stopping
+from qanat.servers.http.exchange import Exchange
+from qanat.servers.http.inputs import Parameters, RequestBody
+from qanat.servers.http.operations import Operation
+from qanat.servers.http.problems import Problem, problem_of
+from qanat.servers.http.records.partition_reads import EARLIEST, LATEST
+from qanat.servers.http.reply import Reply
+from qanat.wire.batch_header import HEADER_SIZE, read_header
+from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from qanat.wire.kafka.registry import ApiKey
+from qanat.wire.pipe_answer import (
+    PipedPartition,
+    PipedTopic,
+    PipedTopics,
+    PipeHead,
+    PipePosition,
+    encode_answer,
+)
+
+_MEDIA_TYPE = b"application/vnd.qanat.batches"
+_PARTITIONS_MAX = 10_000
+_PARKED_MAX_MS = 25_000
+_SEVERAL_LEADERS_MS = 500
+"""How long each leader may park its part where several lead the partitions of a request."""
+_BYTES_MAX = 8 * 1024 * 1024
+_FETCH_VERSION = 12
+
+
+class PipeQuery(Parameters, frozen=True):
+    """Who asks."""
+
+    node: str = ""
+    """The child's name."""
+
+
+class PipeToPull(RequestBody, frozen=True):
+    """Where a child stands."""
+
+    node: str
+    partitions: list[PipePosition]
+    timeout_ms: int = 0
+    """How long to wait for records."""
+    max_bytes: int = 1024 * 1024
+
+
+async def piped_topics(exchange: Exchange) -> PipedTopics:
+    broker, gateway = exchange.context.broker, exchange.context.gateway
+    image = broker.metadata.image
+    topics = [
+        PipedTopic(topic.name, topic.topic_id, len(topic.partitions))
+        for topic in image.topics.values()
+        if not is_for_brokers(topic.name, topic.is_internal) and gateway.may_describe_topic(exchange.caller, topic.name)
+    ]
+    return PipedTopics(_path(exchange), tuple(sorted(topics, key=lambda one: one.topic)))
+
+
+def _path(exchange: Exchange) -> tuple[str, ...]:
+    node = exchange.context.broker.edge_node
+    return (exchange.context.broker.metadata.image.cluster_id,) if node is None else (node.name, *node.pipe.path)
+
+
+async def pull(exchange: Exchange) -> Reply:
+    said: PipeToPull = exchange.body
+    if not 0 < len(said.partitions) <= _PARTITIONS_MAX:
+        raise Problem(400, f"partitions should be 1 to {_PARTITIONS_MAX} positions")
+    if any(one.offset < 0 or one.partition < 0 for one in said.partitions):
+        raise Problem(400, "partition and offset should not be negative")
+    by_leader: dict[int, list[PipePosition]] = {}
+    for one in said.partitions:
+        by_leader.setdefault(exchange.context.gateway.leader(one.topic, one.partition), []).append(one)
+    longest_ms = _PARKED_MAX_MS if len(by_leader) == 1 else _SEVERAL_LEADERS_MS
+    wait_ms = max(0, min(said.timeout_ms, longest_ms))
+    max_bytes = max(1, min(said.max_bytes, _BYTES_MAX))
+    rows: dict[TopicPartition, PartitionData] = {}
+    answers = (_fetch(exchange, node_id, part, wait_ms, max_bytes) for node_id, part in by_leader.items())
+    try:
+        for found in await asyncio.gather(*answers):
+            rows |= found
+    except asyncio.CancelledError:
+        raise_if_stopping(exchange)
+        raise
+    if rows and all(row.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED for row in rows.values()):
+        raise problem_of(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"topic {said.partitions[0].topic}")
+    pieces = [
+        await _piece(exchange, one, rows.get(TopicPartition(one.topic, one.partition))) for one in said.partitions
+    ]
+    head = PipeHead(_path(exchange), tuple(piece for piece, _ in pieces))
+    return Reply(200, encode_answer(head, [records for _, records in pieces]), _MEDIA_TYPE)
+
+
+async def _fetch(
+    exchange: Exchange, node_id: int, positions: list[PipePosition], wait_ms: int, max_bytes: int
+) -> dict[TopicPartition, PartitionData]:
+    """One Fetch to one leader; positions are asked for in the order of the request."""
+    topics: list[FetchTopic] = []
+    for one in positions:
+        if not topics or topics[-1].topic != one.topic:
+            topics.append(FetchTopic(topic=one.topic, partitions=[]))
+        wanted = FetchPartition(
+            partition=one.partition,
+            fetch_offset=one.offset,
+            last_fetched_epoch=one.epoch,
+            partition_max_bytes=max_bytes,
+        )
+        topics[-1].partitions.append(wanted)
+    request = FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=max_bytes, topics=topics, session_epoch=-1)
+    response: FetchResponse = await exchange.context.gateway.call(
+        exchange.caller, ApiKey.FETCH, request, node_id, at_most=_FETCH_VERSION
+    )
+    return {
+        TopicPartition(topic.topic, row.partition_index): row
+        for topic in response.responses
+        for row in topic.partitions
+    }
+
+
+async def _piece(
+    exchange: Exchange, asked: PipePosition, row: PartitionData | None
+) -> tuple[PipedPartition, memoryview | bytes]:
+    """What to say of one partition, and its batches."""
+    if row is None:
+        return PipedPartition(asked.topic, asked.partition, ErrorCode.UNKNOWN_SERVER_ERROR.name), b""
+    if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        return await _out_of_range(exchange, asked)
+    if row.error_code:
+        return PipedPartition(asked.topic, asked.partition, ErrorCode(row.error_code).name), b""
+    parted = row.diverging_epoch
+    diverging = None if parted is None or parted.epoch < 0 else (parted.epoch, parted.end_offset)
+    return _described(exchange, asked, row, diverging)
+
+
+def _described(
+    exchange: Exchange, asked: PipePosition, row: PartitionData, diverging: tuple[int, int] | None
+) -> tuple[PipedPartition, memoryview | bytes]:
+    records = b"" if diverging is not None else _joined(row)
+    at = TopicPartition(asked.topic, asked.partition)
+    node = exchange.context.broker.edge_node
+    gaps = () if node is None else tuple((gap.first, gap.end) for gap in node.mirrors.gaps(at))
+    piece = PipedPartition(
+        asked.topic,
+        asked.partition,
+        "",
+        row.log_start_offset,
+        row.high_watermark,
+        diverging,
+        tuple(gap for gap in gaps if gap[1] > asked.offset),
+        len(records),
+    )
+    return piece, records
+
+
+def _joined(row: PartitionData) -> bytes:
+    records = row.records
+    if records is None:
+        return b""
+    return bytes(records) if isinstance(records, bytes | bytearray | memoryview) else b"".join(records)
+
+
+async def _out_of_range(exchange: Exchange, asked: PipePosition) -> tuple[PipedPartition, memoryview | bytes]:
+    """The child is before the log's start, beyond its end, or has an epoch that this log does not know."""
+    context, numbers = exchange.context, [asked.partition]
+    start = (await context.reads.offsets_at(exchange.caller, asked.topic, numbers, EARLIEST))[asked.partition]
+    end = (await context.reads.offsets_at(exchange.caller, asked.topic, numbers, LATEST))[asked.partition]
+    leader = context.gateway.leader(asked.topic, asked.partition)
+    first = PipePosition(asked.topic, asked.partition, start)
+    rows = await _fetch(exchange, leader, [first], 0, 1 if asked.offset >= start else 1024 * 1024)
+    row = rows.get(TopicPartition(asked.topic, asked.partition))
+    if row is None or row.error_code:
+        code = ErrorCode.UNKNOWN_SERVER_ERROR if row is None else ErrorCode(row.error_code)
+        return PipedPartition(asked.topic, asked.partition, code.name), b""
+    if asked.offset < start:
+        return _described(exchange, asked, row, None)
+    records = _joined(row)
+    first_epoch = read_header(records).leader_epoch if len(records) >= HEADER_SIZE else -1
+    begins_later = first_epoch > asked.epoch >= 0
+    # A log that has no later epoch is behind: its end is then where the epoch ends, and nothing is to be cut.
+    return _described(exchange, asked, row, (-1, start) if begins_later else (max(first_epoch, 0), end))
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/api/v1/edge/pipe/topics",
+        piped_topics,
+        "The topics that a child may pull",
+        "edge",
+        query=PipeQuery,
+        answer=PipedTopics,
+    ),
+    Operation(
+        "POST",
+        "/api/v1/edge/pipe",
+        pull,
+        "Batches from given positions on, as they lie in the logs, after a head in JSON",
+        "edge",
+        body=PipeToPull,
+        answers={_MEDIA_TYPE.decode(): bytes},
+        waits=True,
+    ),
+)

@@ -1,0 +1,452 @@
+"""One push client's socket: frames in, frames out, authentication, back-pressure.
+
+Frames are handled in order. One that has to wait (a token that a worker checks, a subscription that looks up its
+partitions, an append that waits for the disk) holds those behind it, and reading stops meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import time
+from collections import deque
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, cast
+
+from qanat.api.records.refused_batches import RefusedBatches
+from qanat.edge.push_dialogue import PushDialogue, Stage, WrongFrameError
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import MalformedMessageError, QanatError
+from qanat.model.ordered_set import OrderedSet
+from qanat.security.authentication import ANONYMOUS, Accepted, Principal, Refused, Step
+from qanat.security.authorization import Operation
+from qanat.servers.push.deliveries import Chunk
+from qanat.servers.push.local_cluster import LocalCluster
+from qanat.servers.push.producing import PushProducer
+from qanat.servers.push.queue import QueueSubscription
+from qanat.servers.push.refresh_requests import REFRESH_REQUESTS, answer_refresh
+from qanat.servers.push.subscription import LogSubscription
+from qanat.wire.push.control import (
+    FEATURES,
+    VERSION,
+    Ack,
+    CommitOffset,
+    Disconnect,
+    Heartbeat,
+    Mode,
+    Subscribe,
+    decode_control,
+    encode_control,
+)
+from qanat.wire.push.frames import UNAUTHENTICATED_BYTES, FrameType, PushFrame, PushFrameReader, encode_frame
+
+if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck
+    from qanat.api.caller import Denial
+    from qanat.security.sasl_exchange import SaslExchange
+    from qanat.servers.listener_security import ListenerSecurity
+    from qanat.servers.push.ports import PushEndpoint, PushHost
+
+UNSENT_BYTES = 128 * 1024
+"""Unsent bytes of a connection, so that a heartbeat never waits long behind data."""
+_REFUSAL_DELAY_S = 0.1
+_LINGER_S = 1.0
+"""How long a client has to read why it is disconnected."""
+FAILED = "Authentication failed: invalid credentials"
+
+
+class PushConnection(asyncio.BufferedProtocol):
+    """Serves one client; handlers of the API see it as the caller."""
+
+    def __init__(self, server: PushHost, endpoint: PushEndpoint, principal: Principal) -> None:
+        self._server = server
+        self._transport: asyncio.Transport | None = None
+        security = endpoint.security
+        self._listener_security = security
+        self._conversation: SaslExchange | None = None if security is None else security.begin_authentication()
+        is_known = self._conversation is None
+        self._reader = PushFrameReader(server.max_payload_bytes if is_known else UNAUTHENTICATED_BYTES)
+        self.dialogue = PushDialogue(server.now_ms(), must_authenticate=not is_known)
+        self._waiting: deque[PushFrame] = deque()
+        self._held_by: asyncio.Task[None] | None = None
+        self._tasks: OrderedSet[asyncio.Task[Any]] = OrderedSet()
+        self.can_write = True
+        self._version = 0
+        """The version that the client named; 0 is the plain dialect."""
+        self.session_end_ms: int | None = None
+        self.partition_counts: dict[str, int] = {}
+        self.subscription: LogSubscription | QueueSubscription | None = None
+        self.producer: PushProducer | None = None
+        # What handlers know of a client.
+        self.principal = principal if principal is not None else ANONYMOUS
+        self.security: ListenerSecurity | None = security if endpoint.is_authorized else None
+        self.refused_batches = RefusedBatches()
+        self.last_denial: Denial | None = None
+        self.listener_name, self.listener_protocol = endpoint.name, endpoint.protocol
+        self.is_over_inter_broker = self.is_inter_broker = False
+        self.is_closed_by_broker = False
+        self.is_refused = False
+        self.host = self.peer = self.client = ""
+        self.cluster = LocalCluster(server.broker, server.intercepted, self)
+
+    # Called by the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        address = transport.get_extra_info("peername")
+        self.host = str(address[0]) if address else ""
+        self.peer = f"{self.host}:{address[1]}" if address else ""
+        self._transport.set_write_buffer_limits(UNSENT_BYTES)
+        self._server.opened(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self.dialogue.stage is Stage.UNAUTHENTICATED:
+            return self._server.scratch[: self._reader.missing_bytes]
+        return self._server.scratch
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.dialogue.heard_ms = self._server.now_ms()
+        self._waiting.extend(self._reader.received(bytes(self._server.scratch[:nbytes])))
+        self._advance()
+
+    def eof_received(self) -> bool | None:
+        return None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self.dialogue.stage = Stage.OVER
+        self._waiting.clear()
+        for task in list(self._tasks):
+            task.cancel()
+        self.cluster.close_links()
+        if self.subscription is not None:
+            self._server.keep(self.subscription.close())
+            self.subscription = None
+        self._server.closed(self)
+
+    def pause_writing(self) -> None:
+        self.can_write = False
+
+    def resume_writing(self) -> None:
+        self.can_write = True
+        if self.subscription is not None:
+            self.subscription.pump()
+
+    # As a caller
+
+    def close(self) -> None:
+        """Send what is written, then close."""
+        if self.producer is not None:
+            self.producer.send_answers()
+        self.is_closed_by_broker = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def limit_frames(self, max_bytes: int) -> None:
+        """Before authentication a frame has at most 64 KiB, and no more than other listeners accept."""
+        self._reader.limit(min(max_bytes, UNAUTHENTICATED_BYTES))
+
+    def cancel_on_disconnect(self, waiting: asyncio.Future[Any]) -> None:
+        self._tasks.add(cast("asyncio.Task[Any]", waiting))
+        waiting.add_done_callback(lambda done: self._tasks.discard(cast("asyncio.Task[Any]", done)))
+
+    @property
+    def is_plain(self) -> bool:
+        return not self._version
+
+    def may_read(self, topic: str) -> bool:
+        """Whether the client may read a topic now."""
+        security = self.security
+        return security is None or security.access(self._server.broker, self, 0).may_topic(Operation.READ, topic)
+
+    def may_join(self, group: str) -> bool:
+        """Whether the client may read with a group now."""
+        security = self.security
+        return security is None or security.access(self._server.broker, self, 0).may_group(Operation.READ, group)
+
+    def may_write(self, topic: str) -> bool:
+        """Whether the client may write to a topic now."""
+        security = self.security
+        return security is None or security.access(self._server.broker, self, 0).may_topic(Operation.WRITE, topic)
+
+    # Sending
+
+    def now_ms(self) -> int:
+        return self._server.now_ms()
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None
+
+    @property
+    def room(self) -> int:
+        """Bytes that may be written before the socket counts as full."""
+        if self._transport is None:
+            return 0
+        return max(UNSENT_BYTES - self._transport.get_write_buffer_size(), 1)
+
+    def send(self, frame_type: int, frame_id: int, payload: bytes = b"") -> None:
+        if self._transport is not None:
+            self.dialogue.said_ms = self._server.now_ms()
+            self._transport.write(encode_frame(frame_type, frame_id, payload))
+
+    def send_chunks(self, chunks: list[Chunk]) -> None:
+        if self._transport is not None:
+            self.dialogue.said_ms = self._server.now_ms()
+            self._transport.writelines(chunks)
+
+    def end(self, reason: str, message: str) -> None:
+        """Say why, and close."""
+        if self._transport is None or self.dialogue.stage is Stage.OVER:
+            return
+        self.dialogue.stage = Stage.OVER
+        self._waiting.clear()
+        self._server.note_end(self, reason, message)
+        if self.producer is not None:
+            self.producer.send_answers()
+        self.send(FrameType.DISCONNECT, 0, encode_control(Disconnect(reason[:100], message[:1000])))
+        self.close()
+        # A client that reads nothing would keep its partitions: the transport waits for it without end.
+        asyncio.get_running_loop().call_later(_LINGER_S, self.abort)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Work that ends with this client."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # Frames
+
+    def _advance(self) -> None:
+        """Handle frames until one has to wait."""
+        while self._waiting and self._held_by is None and self.dialogue.stage is not Stage.OVER:
+            frame = self._waiting.popleft()
+            try:
+                self.dialogue.check(frame.type, frame.id)
+                work = self._handle(frame)
+            except WrongFrameError as fault:
+                self.end(fault.reason, str(fault))
+                return
+            except MalformedMessageError as fault:
+                self.end("malformed", str(fault))
+                return
+            except Exception as fault:  # noqa: BLE001 - a bug ends this connection, not the broker
+                self._server.note_bug(self, fault)
+                self.end("broker-fault", "the broker cannot handle this frame; its log says why")
+                return
+            if work is not None:
+                self.hold(work)
+        if self.producer is not None:
+            self.producer.flush()
+        if self._held_by is None and self._reader.fault is not None:
+            self.end("malformed", str(self._reader.fault))
+        self.regulate()
+
+    def hold(self, work: Coroutine[Any, Any, None]) -> None:
+        """Handle no frame before this is done; after what is held already."""
+        before = self._held_by
+        self._held_by = self.spawn(self._hold(work, before))
+        self.regulate()
+
+    async def _hold(self, work: Coroutine[Any, Any, None], before: asyncio.Task[None] | None = None) -> None:
+        try:
+            if before is not None:
+                await asyncio.wait([before])
+            await work
+        except WrongFrameError as fault:
+            self.end(fault.reason, str(fault))
+        except MalformedMessageError as fault:
+            self.end("malformed", str(fault))
+        except QanatError as fault:
+            self.end(_reason(fault.code), str(fault))
+        except Exception as fault:  # noqa: BLE001 - a bug ends this connection, not the broker
+            self._server.note_bug(self, fault)
+            self.end("broker-fault", "the broker cannot handle this frame; its log says why")
+        finally:
+            if self._held_by is asyncio.current_task():
+                self._held_by = None
+        self._advance()
+
+    def regulate(self) -> None:
+        """Read, or stop reading while frames wait or a producer has too much unacknowledged."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        is_full = self.producer is not None and self.producer.is_full
+        if self._held_by is not None or is_full:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def _handle(self, frame: PushFrame) -> Coroutine[Any, Any, None] | None:
+        match frame.type:
+            case FrameType.ACK:
+                self._acknowledged(frame)
+            case FrameType.DATA:
+                return self._produced(frame)
+            case FrameType.HEARTBEAT:
+                return self._heartbeat(frame)
+            case FrameType.SUBSCRIBE:
+                return self._subscribe(frame.id, decode_control(Subscribe, frame.payload))
+            case FrameType.COMMIT_OFFSET:
+                self._commit(frame)
+            case _:
+                self.close()  # DISCONNECT: the client says goodbye.
+        return None
+
+    def _acknowledged(self, frame: PushFrame) -> None:
+        assert self.subscription is not None, "the dialogue allows no ACK before SUBSCRIBE"
+        ack = decode_control(Ack, frame.payload) if len(frame.payload) else None
+        self.subscription.acknowledge(frame.id, ack)
+
+    def _commit(self, frame: PushFrame) -> None:
+        if not isinstance(self.subscription, LogSubscription):
+            raise WrongFrameError("no-group", "COMMIT_OFFSET needs a subscription in mode log, with a group")
+        self.subscription.commit(frame.id, decode_control(CommitOffset, frame.payload))
+
+    def _produced(self, frame: PushFrame) -> Coroutine[Any, Any, None] | None:
+        if self.producer is None:
+            self.producer = PushProducer(self)
+        return self.producer.take(frame)
+
+    # Who the client is
+
+    def _heartbeat(self, frame: PushFrame) -> Coroutine[Any, Any, None] | None:
+        if not len(frame.payload):
+            if frame.id:
+                self.send(FrameType.ACK, frame.id)
+            return None
+        said = decode_control(Heartbeat, frame.payload)
+        self.client = said.client or self.client
+        self._version = max(self._version, said.v)
+        if said.token is not None or said.mechanism:
+            return self._authenticate(frame.id, said)
+        return self._greet(frame.id, said)
+
+    async def _greet(self, frame_id: int, said: Heartbeat) -> None:
+        """Answer a heartbeat: with the version, a producer's topics, or who is connected."""
+        if self.dialogue.stage is Stage.UNAUTHENTICATED:
+            raise WrongFrameError("not-authenticated", "name a mechanism and send a token first")
+        if said.topics:
+            await self._look_up(tuple(said.topics))
+            self.producer = self.producer or PushProducer(self)
+            self.producer.flush()
+            await self.producer.open(tuple(said.topics), said.producer)
+        if said.ask in REFRESH_REQUESTS:
+            answer = await answer_refresh(self._server.broker, self.cluster, self._access(), said)
+            self.send(FrameType.ACK, frame_id, encode_control(answer))
+            return
+        consumers = []
+        if said.ask == "consumers":
+            if not self._may_describe():
+                raise WrongFrameError("not-authorized", "DESCRIBE on the cluster is needed to list consumers")
+            consumers = self._server.consumers()
+        if frame_id:
+            answer = Ack(
+                v=VERSION,
+                features=list(FEATURES),
+                partitions=self.partition_counts,
+                producer=None if self.producer is None else self.producer.identity,
+                consumers=consumers,
+            )
+            self.send(FrameType.ACK, frame_id, encode_control(answer))
+
+    def _access(self) -> AccessCheck | None:
+        security = self.security
+        return None if security is None else security.access(self._server.broker, self, 0)
+
+    def _may_describe(self) -> bool:
+        access = self._access()
+        return access is None or access.may_cluster(Operation.DESCRIBE)
+
+    async def _authenticate(self, frame_id: int, said: Heartbeat) -> None:
+        conversation = self._conversation
+        if conversation is None and self.session_end_ms is not None and self._listener_security is not None:
+            conversation = self._conversation = self._listener_security.begin_authentication()
+        if conversation is None:
+            raise WrongFrameError("no-authentication", "this listener asks for no authentication")
+        if said.mechanism and not conversation.choose(said.mechanism, tokens_are_bare=False):
+            offered = ", ".join(conversation.mechanisms)
+            raise WrongFrameError("unknown-mechanism", f"{said.mechanism} is not offered; offered are {offered}")
+        try:
+            token = base64.b64decode(said.token or "", validate=True)
+        except (binascii.Error, ValueError):
+            raise WrongFrameError("malformed", "a token is base64") from None
+        step = await self._step(conversation, token)
+        if isinstance(step, Refused):
+            self._server.note_refused(self, step.reason)
+            await asyncio.sleep(_REFUSAL_DELAY_S)
+            self.end("authentication-failed", step.message or FAILED)
+            return
+        is_done = isinstance(step, Accepted)
+        lifetime_ms = conversation.lifetime_ms(time.time()) if is_done else 0
+        if is_done:
+            self._authenticated(conversation, lifetime_ms)
+        answer = Ack(
+            token=base64.b64encode(step.token).decode(),
+            is_authenticated=is_done,
+            lifetime_ms=lifetime_ms,
+            v=VERSION,
+            features=list(FEATURES),
+        )
+        self.send(FrameType.ACK, frame_id, encode_control(answer))
+
+    async def _step(self, conversation: SaslExchange, token: bytes) -> Step:
+        guard = None if self._listener_security is None else self._listener_security.login_guard
+        if guard is not None:
+            conversation.note_claim(token)
+            if (limited := guard.refusal(self, conversation.claimed_name)) is not None:
+                return conversation.refuse(limited)
+        outcome = conversation.step(token)
+        step = await outcome if isinstance(outcome, Coroutine) else outcome
+        if guard is not None:
+            guard.note(self, conversation.claimed_name, step)
+        return step
+
+    def _authenticated(self, conversation: SaslExchange, lifetime_ms: int) -> None:
+        assert conversation.principal is not None, "authenticated"
+        if self.session_end_ms is not None and conversation.principal != self.principal:
+            raise WrongFrameError("authentication-failed", "another principal cannot take over a session")
+        self.principal = conversation.principal
+        self._conversation = None
+        self.session_end_ms = self.now_ms() + lifetime_ms if lifetime_ms else None
+        self._reader.limit(self._server.max_payload_bytes)
+        self.dialogue.authenticated()
+        self._server.authenticated(self)
+
+    # Subscribing
+
+    async def _subscribe(self, frame_id: int, wanted: Subscribe) -> None:
+        topics = wanted.wanted
+        if not topics:
+            raise WrongFrameError("malformed", "SUBSCRIBE names no topic")
+        mode = wanted.chosen_mode
+        if mode is not Mode.ALL and not wanted.group:
+            raise WrongFrameError("malformed", f"mode {mode.value} needs a group")
+        for topic in topics:
+            if not self.may_read(topic):
+                raise WrongFrameError("not-authorized", f"topic {topic} may not be read")
+        self._version = max(self._version, wanted.v)
+        self.client = wanted.client or self.client
+        await self._look_up(topics)
+        self.dialogue.subscribed()
+        answer = Ack(v=VERSION, features=list(FEATURES), partitions=self.partition_counts, mode=mode)
+        self.send(FrameType.ACK, frame_id, b"" if self.is_plain else encode_control(answer))
+        make = QueueSubscription if mode is Mode.QUEUE else LogSubscription
+        self.subscription = make(self, wanted)
+        await self.subscription.start()
+
+    async def _look_up(self, topics: tuple[str, ...]) -> None:
+        may_create = self._server.broker.settings.auto_create_topics_enable
+        for topic in topics:
+            found = await self.cluster.topic(topic, self.cluster.deadline(), may_create=may_create)
+            self.partition_counts[topic] = len(found.leaders)
+
+
+def _reason(code: ErrorCode) -> str:
+    return code.name.lower().replace("_", "-")

@@ -1,0 +1,191 @@
+"""Records of the log as DATA frames: single records (form 0, or JSON for the plain dialect) or closed batches (form 1).
+
+A delivery stops where the credit or the socket has no more room, in the middle of a batch as well. The records of such
+a batch are kept decoded until the rest of them has left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from qanat.edge.push_session import Place, PushSession
+from qanat.model.ids import TopicPartition
+from qanat.wire.batch_header import HEADER_SIZE, BatchHeader, batch_size_at, read_header
+from qanat.wire.push.data import PushedRecord, batches_front, encode_record
+from qanat.wire.push.frames import FrameType, frame_header
+from qanat.wire.push.plain import plain_record
+from qanat.wire.record_reader import split_records
+from qanat.wire.records import open_batch, wrapped
+
+if TYPE_CHECKING:
+    from qanat.wire.record_reader import RawRecord
+
+INFLATED_BYTES_MAX = 64 * 1024 * 1024
+FRAME_BYTES = 256 * 1024
+"""Batches of one frame of form 1 together, unless a single one is larger."""
+_DATA = int(FrameType.DATA)
+
+Chunk = bytes | memoryview
+
+
+class Aborted(Protocol):
+    """An aborted transaction, as the log or another broker names it."""
+
+    @property
+    def producer_id(self) -> int: ...
+
+    @property
+    def first_offset(self) -> int: ...
+
+
+class Deliveries:
+    """Makes the DATA frames of one partition for one subscriber."""
+
+    def __init__(
+        self, session: PushSession, at: TopicPartition, topic_index: int, *, is_plain: bool, has_batches: bool
+    ) -> None:
+        self._session = session
+        self._at = at
+        self._topic = topic_index
+        self._is_plain = is_plain
+        self._has_batches = has_batches
+        self._opened: tuple[int, list[RawRecord]] | None = None
+        """The records of the batch at an offset, while some of them have not left."""
+
+    def frames(self, views: Sequence[memoryview], aborted: Sequence[Aborted], now_ms: int, room: int) -> list[Chunk]:
+        """Frames of what was read, as far as credit and room go; the session notes what leaves."""
+        chunks: list[Chunk] = []
+        left = room
+        if self._has_batches:
+            return self._closed(views, aborted, now_ms)
+        for batch, header, is_visible in visible_batches(views, aborted):
+            cursor = self._session.cursors[self._at]
+            place = cursor.place
+            if header.next_offset <= place.offset:
+                continue
+            if header.base_offset >= cursor.limit:
+                self._session.skip(self._at, Place(cursor.limit, place.epoch))
+                break
+            if not is_visible:
+                self._session.skip(self._at, Place(header.next_offset, header.leader_epoch))
+                continue
+            size = self._open(batch, header, chunks, now_ms, left)
+            left -= size
+            if self._session.cursors[self._at].place.offset < header.next_offset or left <= 0:
+                break
+        return chunks
+
+    def _open(self, batch: memoryview, header: BatchHeader, chunks: list[Chunk], now_ms: int, room: int) -> int:
+        """Add the frames of a batch's records; returns their size."""
+        session, at = self._session, self._at
+        base, epoch = header.base_offset, header.leader_epoch
+        records = self._records(batch, header)
+        begun = session.cursors[at].place.offset
+        fixed = header.max_timestamp if header.is_log_append_time else None
+        total = 0
+        fits, sent = session.credit.fits, session.sent
+        for _, delta, offset_delta, key, value, headers in records:
+            offset = base + offset_delta
+            if offset < begun:
+                continue
+            timestamp = wrapped(header.base_timestamp + delta) if fixed is None else fixed
+            if self._is_plain:
+                payload = plain_record(at.topic, at.partition, offset, timestamp, key, value)
+            else:
+                payload = encode_record(
+                    PushedRecord(self._topic, at.partition, epoch, offset, timestamp, key, value, headers)
+                )
+            size = len(payload)
+            if not fits(1, size) or total > room:
+                return total
+            frame_id = sent(at, Place(offset + 1, epoch), 1, size, now_ms)
+            chunks.append(frame_header(_DATA, frame_id, size) + payload)
+            total += size
+        self._opened = None
+        if session.cursors[at].place.offset < header.next_offset:
+            session.skip(at, Place(header.next_offset, epoch))
+        return total
+
+    def _records(self, batch: memoryview, header: BatchHeader) -> list[RawRecord]:
+        if self._opened is not None and self._opened[0] == header.base_offset:
+            return self._opened[1]
+        verified, payload = open_batch(batch, INFLATED_BYTES_MAX)
+        records = split_records(payload, verified.record_count, verified.last_offset_delta)
+        self._opened = (header.base_offset, records)
+        return records
+
+    def _closed(self, views: Sequence[memoryview], aborted: Sequence[Aborted], now_ms: int) -> list[Chunk]:
+        """Frames of whole batches, which are not opened."""
+        chunks: list[Chunk] = []
+        run: list[memoryview] = []
+        size = records = 0
+        end: Place | None = None
+        is_at_limit = False
+        session, at = self._session, self._at
+        for batch, header, is_visible in visible_batches(views, aborted):
+            if header.next_offset <= session.cursors[at].place.offset:
+                continue
+            if header.base_offset >= session.cursors[at].limit:
+                is_at_limit = True
+                break
+            fits = self._fits_beside(records + header.record_count, size + len(batch)) if run else False
+            if run and (not is_visible or not fits or size + len(batch) > FRAME_BYTES):
+                assert end is not None
+                chunks += self._frame(run, size, records, end, now_ms)
+                run, size, records, end = [], 0, 0, None
+            if not run:
+                fits = session.credit.fits(header.record_count, len(batch))
+            if not is_visible:
+                session.skip(at, Place(header.next_offset, header.leader_epoch))
+                continue
+            if not fits:
+                break
+            run.append(batch)
+            size, records = size + len(batch), records + header.record_count
+            end = Place(header.next_offset, header.leader_epoch)
+        if run:
+            assert end is not None
+            chunks += self._frame(run, size, records, end, now_ms)
+        cursor = session.cursors[at]
+        if is_at_limit and cursor.place.offset < cursor.limit:
+            session.skip(at, Place(cursor.limit, cursor.place.epoch))
+        return chunks
+
+    def forget(self) -> None:
+        """The partition is read from another place: a batch that has left in part is opened again."""
+        self._opened = None
+
+    def _fits_beside(self, records: int, size: int) -> bool:
+        """Whether another batch fits into a frame that has one: only a single batch may be larger than the credit."""
+        credit = self._session.credit
+        return records <= credit.left_records and size <= credit.left_bytes
+
+    def _frame(self, run: list[memoryview], size: int, records: int, end: Place, now_ms: int) -> list[Chunk]:
+        first = self._session.cursors[self._at].place.offset
+        front = batches_front(self._topic, self._at.partition, end.epoch, first, end.offset)
+        frame_id = self._session.sent(self._at, end, max(records, 1), size, now_ms)
+        return [frame_header(_DATA, frame_id, len(front) + size) + front, *run]
+
+
+def visible_batches(
+    views: Sequence[memoryview], aborted: Sequence[Aborted]
+) -> Iterator[tuple[memoryview, BatchHeader, bool]]:
+    """Every whole batch, with its header and whether its records are for consumers: no markers, nothing aborted."""
+    beginnings: dict[int, list[int]] = {}
+    for one in sorted(aborted, key=lambda one: one.first_offset):
+        beginnings.setdefault(one.producer_id, []).append(one.first_offset)
+    for view in views:
+        position, length = 0, len(view)
+        while position + HEADER_SIZE <= length:
+            size = batch_size_at(view, position)
+            if size < HEADER_SIZE or position + size > length:
+                break
+            batch = view[position : position + size]
+            position += size
+            header = read_header(batch)
+            begun = beginnings.get(header.producer_id, []) if header.is_transactional else []
+            is_aborted = bool(begun) and header.base_offset >= begun[0]
+            if header.is_control and is_aborted:
+                begun.pop(0)
+            yield batch, header, not (header.is_control or is_aborted)

@@ -1,0 +1,118 @@
+"""Reads of one partition for a subscriber: from the log where this broker leads it, otherwise from its leader.
+
+A subscriber that continues is checked against the log first: by its offset, and by the leader epoch of its last record
+(`edge.resume`). The check is repeated whenever another broker or leadership serves the partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from qanat.connection.consuming.epoch_ends import epoch_end
+from qanat.connection.deadline import Deadline
+from qanat.connection.faults import check
+from qanat.connection.offsets import EARLIEST, LATEST, list_offsets
+from qanat.edge.push_session import Place
+from qanat.edge.resume import Extent, Resumed, resume
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import OffsetOutOfRangeError
+from qanat.model.ids import LeaderEpoch, Offset, TopicPartition
+from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from qanat.wire.kafka.registry import ApiKey
+
+if TYPE_CHECKING:
+    from qanat.broker.replicas.partition import Partition
+    from qanat.servers.push.deliveries import Aborted
+    from qanat.servers.push.local_cluster import LocalCluster
+
+_WAIT_MS = 5_000
+"""How long another leader may park a fetch."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBatches:
+    """Batches that were read, and the aborted transactions among them."""
+
+    views: Sequence[memoryview]
+    aborted: Sequence[Aborted]
+    next_offset: int
+
+
+def read_here(partition: Partition, offset: int, max_bytes: int) -> ReadBatches | None:
+    """What is in memory; empty at the end of the partition, None where the read must wait for the disk."""
+    end_offset = partition.end_of_reading(is_committed=True)
+    read = partition.read_now(offset, max_bytes, end_offset)
+    if read is None or not partition.has_aborted_in_memory(offset, read.next_offset):
+        return None
+    aborted = partition.log.aborted_transactions(offset, read.next_offset) if read.slices else ()
+    return ReadBatches(read.views(), aborted, read.next_offset)
+
+
+async def read_cold(partition: Partition, offset: int, max_bytes: int) -> ReadBatches:
+    """The same, waiting for the disk."""
+    end_offset = partition.end_of_reading(is_committed=True)
+    read = await partition.read(offset, max_bytes, end_offset)
+    await partition.load_aborted(offset, read.next_offset)
+    return ReadBatches(read.views(), partition.log.aborted_transactions(offset, read.next_offset), read.next_offset)
+
+
+async def fetch_from_leader(
+    cluster: LocalCluster, node_id: int, at: TopicPartition, offset: int, max_bytes: int
+) -> ReadBatches:
+    """Fetch from another broker, which waits for records; empty where none came."""
+    wanted = FetchPartition(at.partition, fetch_offset=offset, partition_max_bytes=max_bytes)
+    request = FetchRequest(
+        max_wait_ms=_WAIT_MS,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        isolation_level=1,
+        topics=[FetchTopic(at.topic, partitions=[wanted])],
+    )
+    link = cluster.link_alone(node_id)
+    try:
+        response: FetchResponse = await link.call(ApiKey.FETCH, request, Deadline.after(_WAIT_MS / 1000 + 10))
+    finally:
+        link.abort()
+        cluster.forget(link)
+    check(f"fetch of {at}", response.error_code)
+    (row,) = response.responses[0].partitions
+    if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        raise OffsetOutOfRangeError(f"{at} does not hold offset {offset}")
+    check(f"fetch of {at}", row.error_code)
+    views = [memoryview(row.records)] if row.records else []  # type: ignore[arg-type]
+    return ReadBatches(views, row.aborted_transactions or (), offset)
+
+
+# Where to begin
+
+
+async def first_offset(cluster: LocalCluster, at: TopicPartition, *, is_earliest: bool) -> int:
+    """Where a subscriber without a position begins."""
+    moment = EARLIEST if is_earliest else LATEST
+    found = await list_offsets(cluster, at.topic, {at.partition: moment}, cluster.deadline(), is_committed_only=True)
+    return found[at.partition].offset
+
+
+def resumed_here(partition: Partition, place: Place) -> Resumed:
+    """Where a subscriber continues in the log of this broker."""
+    log = partition.log
+    ended: int | None = None
+    if place.epoch >= 0:
+        end = log.epochs.end_of(LeaderEpoch(place.epoch), Offset(log.end_offset))
+        ended = end.end_offset if end.end_offset >= 0 else None
+    return resume(place.offset, Extent(log.log_start_offset, max(log.high_watermark, log.log_start_offset), ended))
+
+
+async def resumed_elsewhere(cluster: LocalCluster, node_id: int, at: TopicPartition, place: Place) -> Resumed:
+    """Where a subscriber continues in the log of another leader."""
+    deadline = cluster.deadline()
+    bounds = await list_offsets(cluster, at.topic, {at.partition: EARLIEST}, deadline)
+    ends = await list_offsets(cluster, at.topic, {at.partition: LATEST}, deadline)
+    ended: int | None = None
+    if place.epoch >= 0:
+        found = await epoch_end(await cluster.node_link(node_id, deadline), at, -1, place.epoch, deadline)
+        check(f"epochs of {at}", found.error_code)
+        ended = found.end_offset if found.end_offset >= 0 else None
+    return resume(place.offset, Extent(bounds[at.partition].offset, ends[at.partition].offset, ended))

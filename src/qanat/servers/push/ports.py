@@ -1,0 +1,90 @@
+"""What the parts of the push server need of each other: a client's connection, its server, its listener."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Protocol
+
+from qanat.servers.push.deliveries import Chunk
+from qanat.servers.push.local_cluster import LocalCluster
+
+if TYPE_CHECKING:
+    from qanat.api.interceptor import Intercepted
+    from qanat.broker.broker import Broker
+    from qanat.servers.listener_security import ListenerSecurity
+
+
+class PushClient(Protocol):
+    """A client, as its subscription or its producer sees it."""
+
+    cluster: LocalCluster
+    partition_counts: dict[str, int]
+    can_write: bool
+
+    @property
+    def is_plain(self) -> bool: ...
+
+    @property
+    def room(self) -> int: ...
+
+    def now_ms(self) -> int: ...
+
+    def may_read(self, topic: str) -> bool: ...
+
+    def may_write(self, topic: str) -> bool: ...
+
+    def send(self, frame_type: int, frame_id: int, payload: bytes = b"") -> None: ...
+
+    def send_chunks(self, chunks: list[Chunk]) -> None: ...
+
+    def end(self, reason: str, message: str) -> None: ...
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]: ...
+
+    def hold(self, work: Coroutine[Any, Any, None]) -> None: ...
+
+    def regulate(self) -> None: ...
+
+
+class PushEndpoint(Protocol):
+    """The listener that a connection came over."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def protocol(self) -> str: ...
+
+    @property
+    def security(self) -> ListenerSecurity | None: ...
+
+    @property
+    def is_authorized(self) -> bool: ...
+
+
+class PushHost(Protocol):
+    """The server, as a connection sees it; `connection` is always one of its own."""
+
+    broker: Broker
+    intercepted: Intercepted
+    scratch: memoryview
+    max_payload_bytes: int
+
+    def now_ms(self) -> int: ...
+
+    def opened(self, connection: Any) -> None: ...
+
+    def authenticated(self, connection: Any) -> None: ...
+
+    def closed(self, connection: Any) -> None: ...
+
+    def keep(self, work: Coroutine[Any, Any, None]) -> None: ...
+
+    def note_end(self, connection: Any, reason: str, message: str) -> None: ...
+
+    def note_refused(self, connection: Any, reason: str) -> None: ...
+
+    def note_bug(self, connection: Any, fault: BaseException) -> None: ...
+
+    def consumers(self) -> list[Any]: ...

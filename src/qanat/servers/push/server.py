@@ -1,0 +1,177 @@
+"""The push server of a node: its connections, their clock, and who is connected.
+
+A timer looks after all connections, twice a second each: silent ones are dropped, idle ones get a heartbeat, sessions
+that have ended are closed, and permissions that were removed take effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from qanat.edge.push_dialogue import Stage
+from qanat.model.ordered_set import OrderedSet
+from qanat.servers.push.connection import PushConnection
+from qanat.telemetry.events import RateLimitedEvent, failure
+from qanat.wire.push.control import ConnectedConsumer
+from qanat.wire.push.frames import UNAUTHENTICATED_BYTES, FrameType
+
+if TYPE_CHECKING:
+    from qanat.api.interceptor import Intercepted
+    from qanat.broker.broker import Broker
+    from qanat.security.authentication import Principal
+    from qanat.servers.push.ports import PushEndpoint
+
+TICK_S = 0.5
+_LOOKED_AFTER_AT_ONCE = 200
+"""Of ten thousand connections, that many at a time: together they would delay every record by tens of milliseconds."""
+_SCRATCH_BYTES = 256 * 1024
+_FINISH_S = 5.0
+"""How long subscriptions may take to commit and to leave their groups when the broker stops."""
+
+
+class PushServer:
+    """Serves push connections; belongs to one event loop."""
+
+    def __init__(self, broker: Broker, intercepted: Intercepted) -> None:
+        self.broker = broker
+        self.intercepted = intercepted
+        self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
+        """Where every connection receives: its bytes are copied out before another one reads."""
+        self._connections: OrderedSet[PushConnection] = OrderedSet()
+        self._unauthenticated: dict[PushConnection, int] = {}
+        """When each connection came that has not authenticated yet, oldest first."""
+        self._kept: OrderedSet[asyncio.Task[None]] = OrderedSet()
+        self._timer: asyncio.TimerHandle | None = None
+        self._due: list[PushConnection] = []
+        """Connections that have not had their turn."""
+        self._turns = 1
+        self._log_ended = RateLimitedEvent("push connection ended by the broker", level="info")
+        self._log_refused = RateLimitedEvent("authentication failed")
+        self.max_payload_bytes = broker.settings.socket_request_max_bytes + UNAUTHENTICATED_BYTES
+
+    def now_ms(self) -> int:
+        return int(asyncio.get_running_loop().time() * 1000)
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    def accept(self, endpoint: PushEndpoint, principal: Principal) -> PushConnection:
+        return PushConnection(self, endpoint, principal)
+
+    # Told by connections
+
+    def opened(self, connection: PushConnection) -> None:
+        self._connections.add(connection)
+        if connection.dialogue.stage is Stage.UNAUTHENTICATED:
+            limit = self.broker.current_settings.security.max_unauthenticated_connections
+            if len(self._unauthenticated) >= limit:
+                oldest = next(iter(self._unauthenticated))
+                del self._unauthenticated[oldest]
+                self.broker.counters.unauthenticated_closed += 1
+                oldest.abort()
+            self._unauthenticated[connection] = self.now_ms()
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(TICK_S, self._tick)
+
+    def authenticated(self, connection: PushConnection) -> None:
+        self._unauthenticated.pop(connection, None)
+
+    def closed(self, connection: PushConnection) -> None:
+        self._connections.discard(connection)
+        self._unauthenticated.pop(connection, None)
+
+    def keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Finish this after its connection is gone."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._kept.add(task)
+        task.add_done_callback(self._kept.discard)
+
+    def note_end(self, connection: PushConnection, reason: str, message: str) -> None:
+        self._log_ended(peer=connection.peer, reason=reason, message=message[:200])
+
+    def note_refused(self, connection: PushConnection, reason: str) -> None:
+        self._log_refused(peer=connection.peer, reason=reason)
+
+    def note_bug(self, connection: PushConnection, fault: BaseException) -> None:
+        failure("push connection failed", fault, peer=connection.peer)
+
+    # Time
+
+    def _tick(self) -> None:
+        """Look after the next connections; all had their turn after `TICK_S`."""
+        now_ms = self.now_ms()
+        self._timer = None
+        login_ms = self.broker.current_settings.security.login_timeout_ms
+        if not self._due:
+            self._due = list(self._connections)
+            self._turns = -(-len(self._due) // _LOOKED_AFTER_AT_ONCE) or 1
+        turn, self._due = self._due[:_LOOKED_AFTER_AT_ONCE], self._due[_LOOKED_AFTER_AT_ONCE:]
+        for connection in turn:
+            since = self._unauthenticated.get(connection)
+            if since is not None and now_ms - since >= login_ms:
+                self.broker.counters.unauthenticated_closed += 1
+                connection.abort()
+            elif connection.is_open:
+                self._look_after(connection, now_ms)
+        if self._connections:
+            self._timer = asyncio.get_running_loop().call_later(TICK_S / self._turns, self._tick)
+
+    def _look_after(self, connection: PushConnection, now_ms: int) -> None:
+        subscription = connection.subscription
+        if connection.dialogue.is_dead(now_ms):
+            connection.end("silent", "not one byte for 30 s")
+        elif connection.session_end_ms is not None and now_ms >= connection.session_end_ms:
+            connection.end("session-expired", "authenticate again before a session ends")
+        elif subscription is not None and subscription.is_overdue(now_ms):
+            connection.end("ack-timeout", "no ACK for 30 s; the next member resumes at the commit")
+        elif subscription is not None and not all(map(connection.may_read, connection.partition_counts)):
+            connection.end("not-authorized", "the topic may not be read any more")
+        elif subscription is not None and subscription.group and not connection.may_join(subscription.group):
+            connection.end("not-authorized", f"the group {subscription.group} may not be read any more")
+        else:
+            if connection.dialogue.is_heartbeat_due(now_ms):
+                connection.send(FrameType.HEARTBEAT, 0)
+            if subscription is not None:
+                subscription.tick()
+
+    # Who is connected
+
+    def consumers(self) -> list[ConnectedConsumer]:
+        """The subscribers of this node."""
+        found = []
+        for connection in self._connections:
+            subscription = connection.subscription
+            if subscription is not None:
+                found.append(
+                    ConnectedConsumer(
+                        peer=connection.peer,
+                        client=connection.client,
+                        principal=str(connection.principal),
+                        topics=list(connection.partition_counts),
+                        group=subscription.group,
+                        mode=subscription.mode,
+                        out_records=subscription.out_records,
+                        credit_records=subscription.credit.max_records,
+                        lag=subscription.lag,
+                        last_ack=subscription.acknowledged_id,
+                        refresh=subscription.refresh,
+                    )
+                )
+        return found
+
+    async def close(self) -> None:
+        """Tell every client, close, and wait for what has to be finished."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for connection in list(self._connections):
+            connection.end("shutdown", "the broker stops")
+        await asyncio.sleep(0)
+        for connection in list(self._connections):
+            connection.abort()
+        await asyncio.sleep(0)
+        if self._kept:
+            await asyncio.wait(list(self._kept), timeout=_FINISH_S)

@@ -1,0 +1,72 @@
+"""Push clients before their login, against a real broker: what they may cost, and that nobody else notices."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.servers.push.hostile_frames import HostileClients
+from tests.servers.victim import Victim
+
+from qanat.wire.push.frames import UNAUTHENTICATED_BYTES, FrameType
+
+CLIENTS = 200
+OVERHEAD_BYTES = 24 * 1024
+"""What a connection costs itself, with what the allocator leaves unused."""
+LONGEST_WAIT_S = 1.0
+
+
+@pytest.fixture(scope="module")
+def victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
+    folder: Path = tmp_path_factory.mktemp("victim")
+    users = folder / "users"
+    users.touch(0o600)
+    users.write_text("alice:secret\n")
+    started = Victim(
+        folder,
+        "listener.security.protocol=SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms=SCRAM-SHA-512",
+        f"sasl.plain.credentials.file={users}",
+        "login.timeout.ms=3600000",
+    )
+    yield started
+    started.close()
+
+
+def test_a_frame_that_never_ends_holds_64_kib_at_most(victim: Victim) -> None:
+    unfinished = struct.pack(">BQI", FrameType.HEARTBEAT, 1, UNAUTHENTICATED_BYTES) + bytes(UNAUTHENTICATED_BYTES - 1)
+    with contextlib.ExitStack() as open_clients:
+        for number in range(2 * CLIENTS):
+            if number == CLIENTS:
+                assert victim.is_alive()
+                before = victim.rss_bytes
+            open_clients.enter_context(victim.connect()).sendall(unfinished)
+        assert victim.is_alive(), "its answer comes after all those frames were read"
+
+        assert (victim.rss_bytes - before) / CLIENTS < UNAUTHENTICATED_BYTES + OVERHEAD_BYTES
+    assert victim.bugs() == []
+
+
+@pytest.mark.parametrize("length", [UNAUTHENTICATED_BYTES + 1, 2**24, 2**31, 2**32 - 1])
+def test_a_longer_frame_is_refused_by_its_header(victim: Victim, length: int) -> None:
+    with victim.connect() as client:
+        client.sendall(struct.pack(">BQI", FrameType.HEARTBEAT, 1, length))
+        assert b'"malformed"' in client.recv(65_536)
+
+
+def test_hostile_clients_before_their_login_are_refused(victim: Victim) -> None:
+    hostile = HostileClients(1)
+    with victim.watched() as waits:
+        for _ in range(500):
+            data, _ = hostile.conversation()
+            with victim.connect() as client, contextlib.suppress(ConnectionError):
+                client.sendall(data)
+                client.shutdown(socket.SHUT_WR)
+                while client.recv(65_536):
+                    pass
+    assert victim.bugs() == []
+    assert max(waits) < LONGEST_WAIT_S
