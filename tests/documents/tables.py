@@ -1,0 +1,23 @@
+"""The two tables of docs/internals/documented-commands.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tests.documents.blocks import ROOT, Block
+
+PAGE = ROOT / "docs" / "internals" / "documented-commands.md"
+_EXECUTED, _, _EXCEPTED = PAGE.read_text().partition("## Not executed, or elsewhere")
+EXECUTED = dict(re.findall(r"^\| `([^`]+\.md)` \| `([^`]+)` \|$", _EXECUTED, re.MULTILINE))
+EXCEPTED = [
+    (page, command.strip("`"), reason)
+    for page, command, reason in re.findall(r"^\| `([^`]+\.md)` \| (`[^`]*`|``) \| (.+) \|$", _EXCEPTED, re.MULTILINE)
+]
+
+
+def exceptions_of(block: Block) -> Iterator[tuple[str, str, str]]:
+    """The lines of the second table that a block is under."""
+    for page, command, reason in EXCEPTED:
+        if page == block.page and block.text.startswith(command):
+            yield page, command, reason

@@ -1,0 +1,97 @@
+"""Every command of these pages runs as it stands, against real brokers, and prints what the page says."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.documents.blocks import ROOT, blocks_of
+from tests.documents.page_runner import Page, run
+from tests.documents.tables import exceptions_of
+
+STOP = "python -c 'from tests.documents.qanat_here import stop; stop()'"
+ORDERS = """\
+qanat start
+qanat topic create orders --partitions 1
+echo 'ann={"amount": 500}' | qanat produce orders -k = -H trace=x1
+"""
+QUEUE = """\
+qanat start
+qanat topic create mails --partitions 1
+qanat config set group GROUP share.auto.offset.reset=earliest
+echo hello | qanat produce mails
+"""
+LEFT = """\
+curl -s -X POST http://localhost:8080/api/v1/queues/workers/acquire -H "Content-Type: application/json" \\
+  -d '{"topics": ["mails"], "count": 10, "timeout_ms": 5000}' > acquired.json
+curl -s -X DELETE "http://localhost:8080/api/v1/queues/workers/members/$(jq -r .member_id acquired.json)"
+"""
+PROTECTED = """\
+unset QANAT_PORT
+export QANAT_USER_PASSWORD='correct horse battery'
+qanat user add admin --data-dir ./data
+qanat start --data-dir ./data -X listeners=SASL_PLAINTEXT://127.0.0.1:9092 \\
+    -X sasl.enabled.mechanisms=SCRAM-SHA-512,SCRAM-SHA-256 \\
+    -X authorizer.class.name=StandardAuthorizer -X super.users=User:admin
+export QANAT_CLIENT_SECURITY_PROTOCOL=SASL_PLAINTEXT QANAT_CLIENT_SASL_MECHANISM=SCRAM-SHA-512
+export QANAT_CLIENT_SASL_USERNAME=admin QANAT_CLIENT_SASL_PASSWORD='correct horse battery'
+qanat user add alice
+"""
+BROKER_YAML = """\
+cat > broker.yaml <<'YAML'
+auto.create.topics.enable: false
+authorizer.class.name: StandardAuthorizer
+super.users: User:admin
+YAML
+"""
+RUN = {
+    "README.md": Page(),
+    "docs/concepts/share-groups.md": Page(QUEUE.replace("GROUP", "workers") + LEFT),
+    "docs/edge/acceptance.md": Page(),
+    "docs/edge/consumer-application.md": Page(),
+    "docs/operating/alerts.md": Page("mkdir -p prometheus/rules grafana/dashboards", (("/etc/", ""),)),
+    "docs/operating/bench.md": Page(
+        "qanat start", (("--records 1000000", "--records 2000"), ("--seconds 30", "--seconds 1"), ("200000", "2000"))
+    ),
+    "docs/operating/cluster.md": Page(),
+    "docs/operating/command-line.md": Page(
+        ORDERS + "qanat profile set local --bootstrap localhost:9092",
+        (("kafka-1:9092,kafka-2:9092", "localhost:9092"),),
+    ),
+    "docs/operating/data-directory.md": Page(ORDERS + STOP),
+    "docs/operating/environments.md": Page(BROKER_YAML),
+    "docs/operating/handlers.md": Page(),
+    "docs/operating/metrics.md": Page(),
+    "docs/operating/migration.md": Page("qanat start"),
+    "docs/operating/tuning.md": Page("qanat start", (("20000", "2000"), ("--seconds 5", "--seconds 1"))),
+    "docs/protocols/http.md": Page(QUEUE.replace("GROUP", "mailers")),
+    "docs/security/operations.md": Page("qanat secure init --data-dir /var/lib/qanat"),
+    "docs/security/commands.md": Page("unset QANAT_PORT", (("--topic orders-eu", "--topic orders-eu # refused"),)),
+    "docs/security/users-and-acls.md": Page(PROTECTED, (("--topic orders", "--topic orders # refused"),)),
+    "docs/tutorials/first-cluster.md": Page(
+        instead=(
+            ("git clone REPOSITORY qanat", f"git clone --quiet --depth 1 file://{ROOT} qanat"),
+            ("make setup", "make help"),
+            (". .venv/bin/activate", "true"),
+        )
+    ),
+}
+"""Each page with what it takes for granted, and with texts that a test has to replace."""
+LONG = {
+    "README.md",
+    "docs/operating/bench.md",
+    "docs/operating/cluster.md",
+    "docs/operating/tuning.md",
+    "docs/tutorials/first-cluster.md",
+}
+"""Pages with clusters, Spark or measurements."""
+
+
+@pytest.mark.skipif(not all(map(shutil.which, ("bash", "curl", "jq"))), reason="pages use bash, curl and jq")
+@pytest.mark.parametrize("page", [pytest.param(one, marks=[pytest.mark.long] if one in LONG else []) for one in RUN])
+def test_the_page_runs_as_it_stands(page: str, tmp_path: Path) -> None:
+    blocks = [block for block in blocks_of(ROOT / page) if block.is_shell and not list(exceptions_of(block))]
+
+    assert blocks
+    run(blocks, RUN[page], tmp_path)
