@@ -29,7 +29,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: guard performance security-fire spark-fire spark-backlog spark-connector bench-spark help setup demo test test-long check format codec clients bench bench-kafka bench-peers bench-three bench-protected bench-http bench-failover sim sim-log bug-bank mutants growth stores chaos restart queue fuzz docs dist deploy-test clean distclean
+.PHONY: guard performance security-fire spark-fire spark-backlog spark-connector bench-spark help setup demo test test-long test-data check format codec clients bench bench-kafka bench-peers bench-three bench-protected bench-http bench-failover bench-push fuzz-push sim sim-edge sim-log bug-bank mutants growth stores chaos restart queue fuzz docs dist deploy-test clean distclean app-fire
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -45,8 +45,11 @@ demo: $(READY) ## the demonstration: a broker, the pipeline on Spark, the log; f
 test: $(READY) ## run the tests; make test ARGS="-k retention -x"
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadscope --hypothesis-profile=ci -m "not long" --durations=15 --durations-min=5 $(ARGS)
 
-test-long: $(READY) ## the tests that take long, or compare with Apache Kafka and etcd where they are available
+test-long: $(READY) ## the tests that take long, or compare with Apache Kafka where it is available; 45 minutes at most
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadscope --hypothesis-profile=ci -m long $(ARGS)
+
+test-data: $(READY) ## of the long tests those that guard data: several processes, outages, upgrade, power cuts, Spark; twenty minutes at most
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadscope --hypothesis-profile=ci -m "long and data" --durations=15 --durations-min=5 $(ARGS)
 
 clients: $(READY) ## try every Kafka client, log in by every mechanism, and rewrite the tables of the documentation
 	@QANAT_CLIENT_RESULTS=.cache/clients.json $(BIN)/python -m pytest -q -n 0 --maxfail 3 tests/clients/test_matrix.py tests/clients/test_transactions.py $(ARGS)
@@ -76,7 +79,7 @@ bench-kafka: $(READY) ## compare a broker with Apache Kafka; make bench-kafka AR
 bench-peers: $(READY) $(PEERS_STAMP) ## compare a broker with NATS, Redis and RabbitMQ where installed; make bench-peers ARGS="--quick"
 	@$(BIN)/python -m bench.peers $(ARGS)
 
-performance: $(READY) $(PEERS_STAMP) ## the whole report, docs/performance.md: an hour at most; make performance ARGS="--quick"
+performance: $(READY) $(PEERS_STAMP) ## the whole report, docs/performance: an hour at most; make performance ARGS="--quick"
 	@$(BIN)/python -m bench.report $(ARGS)
 
 guard: $(READY) ## performance regressions: fails where a path is twice as slow, in seconds; make test allows three times
@@ -110,6 +113,9 @@ growth: $(READY) ## the cost of the metadata plane of simulated clusters up to 1
 sim-log: $(READY) ## cut a simulated log's power at every operation; make sim-log SECONDS=60 or SEEDS=1-200
 	@$(BIN)/python -m verify.logs $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
+sim-edge: $(READY) ## simulate a tree of brokers over links that fail; make sim-edge SEEDS=1-5000, ARGS=bugs for its bug bank
+	@$(BIN)/python -m verify.edge $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+
 stores: $(READY) ## long tests of metadata stores: 10,000 random operations on each, etcd down for 60 s, eight processes
 	@QANAT_STORE_OPERATIONS=10000 QANAT_STORE_OUTAGE_S=60 QANAT_STORE_ROUNDS=3 QANAT_STORE_PROCESSES=8 QANAT_STORE_SECONDS=30 \
 		$(BIN)/python -m pytest -q --timeout=0 tests/contracts/test_metadata_stores_agree.py tests/adapters/test_etcd_outages.py tests/adapters/test_sqlite_processes.py tests/app/cluster/test_store_outage.py $(ARGS)
@@ -123,6 +129,9 @@ restart: $(READY) ## kill -9 a broker under load, then cut its power; make resta
 
 queue: $(READY) ## a queue with eight share consumers, some killed; make queue ARGS="--records 100000 --kills 100"
 	@$(BIN)/python -m verify.share_queue $(ARGS)
+
+app-fire: $(READY) ## an app of qanat.client while its workers and brokers are killed, on Qanat and on Apache Kafka; make app-fire ARGS="--on kafka --faults 100"
+	@$(BIN)/python -m verify.app_fire $(ARGS)
 
 spark-fire: $(READY) ## copy 1M records with Spark while driver, executors and broker are killed with -9
 	@$(BIN)/python -m verify.spark_fire $(ARGS)
@@ -142,15 +151,21 @@ bench-spark: $(READY) ## rows a second in Spark, compared with its own connector
 fuzz: $(READY) ## mutated requests against a real node, before and after a login; make fuzz SECONDS=600, SEEDS=7 to replay one
 	@QANAT_FUZZ_SECONDS=$(or $(SECONDS),60) QANAT_FUZZ_SEED=$(SEEDS) $(BIN)/python -m pytest -q --timeout=0 tests/servers/test_bad_input_fuzz.py tests/servers/test_bad_input_before_login.py $(ARGS)
 
+fuzz-push: $(READY) ## ten million hostile push frames against a real broker, in about fifteen minutes; make fuzz-push FRAMES=1000000, SEEDS=7 to replay one
+	@QANAT_FUZZ_FRAMES=$(or $(FRAMES),10000000) QANAT_FUZZ_SEED=$(SEEDS) $(BIN)/python -m pytest -q -s -n 0 --timeout=0 tests/servers/push/test_push_fuzz.py $(ARGS)
+
+bench-push: $(READY) $(PEERS_STAMP) ## compare push with NATS JetStream and Kafka consumers, and measure its rates; make bench-push ARGS="--quick"
+	@$(BIN)/python -m bench.push $(ARGS)
+
 docs: $(READY) $(DOCS_STAMP) ## build the documentation into ./site, offline, and check every link
 	@$(BIN)/mkdocs build --strict --quiet
 	@$(BIN)/python tools/check_site.py site
 	@echo "Open site/index.html"
 
-dist: $(READY) ## build sdist and wheel into ./dist and try both in empty environments
-	@$(BIN)/python tools/build_dist.py dist
+dist: $(READY) ## build a release into ./dist: sdist and compiled wheels for CPython 3.11 to 3.14; ARGS="--python 3.12" or "--here"
+	@$(BIN)/python -m tools.build_dist dist $(ARGS)
 
-deploy-test: $(READY) ## verify image, compose file, unit and chart in deploy/ with the tools that are here; a skip says what was not
+deploy-test: $(READY) ## verify a release's wheels, image, compose file, unit and chart with the tools that are here; a skip says what was not
 	@$(BIN)/python -m pytest -q -n 0 --timeout=3600 tests/deploy $(ARGS)
 
 clean: ## remove built files; the environment stays
@@ -172,10 +187,10 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 # Build tools first, then no build isolation: they are pinned like everything else and fetched only once.
-$(TOOLS_STAMP): pyproject.toml constraints.txt | $(BIN)/python
+$(TOOLS_STAMP): pyproject.toml qanat-client/pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing Qanat and its tools into $(VENV) ..."
 	@$(PIP) install -c constraints.txt setuptools hatchling Cython
-	@QANAT_PURE=1 $(PIP) install -c constraints.txt --no-build-isolation -e '.[dev]'
+	@QANAT_PURE=1 $(PIP) install -c constraints.txt --no-build-isolation -e ./qanat-client -e '.[dev]'
 	@touch $@
 
 $(NATIVE_STAMP): hatch_build.py $(NATIVE) $(TOOLS_STAMP)

@@ -2,7 +2,7 @@
 
 The same client, workloads and rounds as `python -m bench`; topics have three replicas, of which two must have a
 record before it is acknowledged. How much the replicas cost shows in the rows of one replica, on the same brokers.
-`bench.report` puts the figures into docs/performance.md.
+`bench.report` puts the figures into docs/performance/report.md.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ The queue:
 - `broker`        a broker process, used through librdkafka, killed and restarted
 - `chapters`      the log used directly: durable appends, reads as columns, a crash and its recovery, compaction
 - `metrics`       made-up but lifelike measurements, and their totals to compare with
+- `edge`          five prices from a registry to a consumer application
 - `writer`        the process that is killed in the crash chapter
 
 `claims` holds the checks' exception; `python -m demo` runs all. Rule: the demonstration imports only `qanat`.

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from demo import broker, chapters
+from demo import broker, chapters, edge
 from demo.claims import claim
 from demo.metrics import Totals
 from demo.spark_chapter import show_pipeline
@@ -64,6 +64,7 @@ def _show_queue(console: Console, folder: Path, records: int) -> None:
         _metrics_chapter(table, progress, folder / "metrics", records)
         _crash_chapter(table, progress, folder / "killed")
         _compaction_chapter(table, progress, folder / "compacted")
+        _edge_chapter(table, progress)
     console.print(table)
     console.print("\n[bold green]Every claim above was checked.[/] Next: make test, make bench, qanat pipeline --help")
 
@@ -121,6 +122,14 @@ def _crash_chapter(table: Table, progress: Progress, folder: Path) -> None:
         "writer killed with -9, reopened",
         f"{acknowledged:,} acknowledged, {found:,} found, recovered in {elapsed * 1000:.0f} ms",
         "no acknowledged record is missing",
+    )
+
+
+def _edge_chapter(table: Table, progress: Progress) -> None:
+    _begin(progress, "five prices to the edge", None)
+    steps, seconds = edge.accept()
+    table.add_row(
+        "registry, broker, consumer app", f"five prices in {seconds:.1f} s", f"pushed, kept, queried; {steps[-1]}"
     )
 
 

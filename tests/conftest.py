@@ -6,6 +6,7 @@ import asyncio
 import gc
 import inspect
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -41,6 +42,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Sharing:
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """What a file leaves behind is looked through once: simulations and clients collect after every test."""
+    yield
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tools.toolchains.registries import MissingToolError as Unavailable
+
+__all__ = ["CACHE", "Unavailable", "fetch_once", "note_begin", "run_began_at"]
+
 CACHE = Path(__file__).resolve().parents[1] / ".cache"
 _BEGAN = "TESTS_OF_QANAT_BEGAN"
-
-
-class Unavailable(Exception):  # noqa: N818 - A reason to skip, not an error.
-    """What is fetched is not to be had here; the message says why."""
 
 
 def note_begin() -> None:
@@ -25,7 +25,7 @@ def run_began_at() -> float:
     return float(os.environ[_BEGAN])
 
 
-def fetch_once(name: str, is_here: Callable[[], bool], fetch: Callable[[], None]) -> None:
+def fetch_once(name: str, is_here: Callable[[], bool], fetch: Callable[[], object]) -> None:
     """Fetch what is not here; raises `Unavailable`, at once where an attempt of the same run has failed."""
     CACHE.mkdir(exist_ok=True)
     failure = CACHE / f"{name}.failure"

@@ -16,15 +16,15 @@ LONG = (
     _OWN_SPARK,
     _SPARK,
     "tests/wire/kafka/test_kafka_judges_records.py",
+    "tests/clients/test_matrix.py",
     "tests/servers/test_bad_input_large.py",
-    "tests/servers/test_long_requests.py",
     _ONE_BY_ONE,
     "tests/chaos/test_chaos.py",
     "tests/restart/test_power_loss.py",
 )
 """Or the last worker would still be at one of these when all others have nothing left to do.
 
-Kafka's records may wait for two minutes until Maven gives up; the other workers have enough to do meanwhile.
+Kafka's records and the clients wait for what Maven and Go bring; the other workers have enough to do meanwhile.
 """
 
 

@@ -14,14 +14,16 @@ Fetched or built into `.cache/`:
 
 - `kafka_jars`      Apache Kafka's jars; `kafka_dump` prints a segment with them
 - `spark_connector` Spark's own Kafka connector with a PySpark that fits it
-- `build_etcd`      etcd, built from source
+- `build_etcd`      etcd: Debian's program, or built from source
+- `toolchains`      Go, Node.js, zig, packages of Debian; whether a registry answers
 
 Generators and checks:
 
 - `codec`, `generate_codec`  `src/qanat/wire/kafka/messages` from Kafka's schemas; `bench_codec` measures it
 - `capture_batches`          record batches as real clients write them, for `tests/captures`
 - `kafka_page`               the tables of `docs/protocols/kafka.md`
-- `check_site`, `build_dist` the documentation's links; sdist and wheels
+- `check_site`               the documentation's links
+- `build_dist`, `release`    sdist and wheels, compiled for each CPython
 
 Rule: nothing here imports `bench`, `verify`, `demo` or `tests`; `bench` and `verify` import what they share from here.
 """

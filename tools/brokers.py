@@ -17,7 +17,7 @@ from typing import Self
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._metadata import ClusterMetadata
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import KafkaError, KafkaException, NewTopic
 
 TIMEOUT_S = 90.0
 _LONG_S = 300.0
@@ -163,7 +163,13 @@ class BrokerProcesses:
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "socket.timeout.ms": int(_LONG_S) * 1000})
         wanted = [NewTopic(topic, partitions, replicas, config=configs)]
         # A broker answers when it has its replicas, which takes a while where there are thousands.
-        admin.create_topics(wanted, request_timeout=_LONG_S, operation_timeout=_LONG_S)[topic].result(_LONG_S)
+        making = admin.create_topics(wanted, request_timeout=_LONG_S, operation_timeout=_LONG_S)[topic]
+        try:
+            making.result(_LONG_S)
+        except KafkaException as fault:
+            # librdkafka asks again where its connection broke before the answer came.
+            if fault.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
         self.until_in_sync(topic, _LONG_S)
 
 

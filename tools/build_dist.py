@@ -1,69 +1,126 @@
-"""Build the sdist and, from it, the wheels; then try each wheel in an empty environment.
+"""Build a release into a folder: the sdist, and from it the wheels of `qanat` and `qanat-client` for each CPython.
 
-    python tools/build_dist.py FOLDER
+    python -m tools.build_dist FOLDER [--python 3.12 ...] [--here]
 
-It builds two wheels where there is a compiler (compiled and pure), one where there is none. Building from the sdist
-proves that the sdist is complete; installing with the pinned runtime dependencies alone proves that Qanat needs none of
-the developer's tools.
+Each wheel is compiled by zig against an old glibc and checked by auditwheel; a core that would stay interpreted fails
+the build. With `--here`, which needs no network, this machine's compiler builds for this interpreter and this machine.
+
+Building from the sdist proves that the sdist is complete. The wheels of this interpreter, and the interpreted form,
+which users get who build the sdist without a compiler, are then tried in empty environments: with the pinned runtime
+dependencies alone, which proves that Qanat needs none of the developer's tools, and the client nothing of the rest.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import venv
 from pathlib import Path
 
+from tools.release.audit import AuditError, check_is_compiled, check_wheel
+from tools.release.compiled import compile_for, generate
+from tools.release.targets import TARGETS, Target
+from tools.toolchains.registries import MissingToolError
+
 ROOT = Path(__file__).resolve().parents[1]
+HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 # Imports the per-record core of the wheel: the interpreted form must work without Cython.
 TRIAL = """
-from qanat.app.doctor.doctor import native_modules
+from qanat.app.doctor.machine_checks import native_modules
 compiled, interpreted = native_modules()
 print(f"  compiled {compiled}, interpreted {interpreted}")
+"""
+
+# Imports everything that the client's wheel holds.
+CLIENT_TRIAL = """
+import importlib, pkgutil, qanat, qanat.client
+names = [module.name for module in pkgutil.walk_packages(qanat.__path__, "qanat.")]
+for name in names:
+    importlib.import_module(name)
+public = [getattr(qanat.client, name) for name in qanat.client.__all__]
+print(f"  {len(names)} modules, {len(public)} public names")
 """
 
 
 def main() -> int:
     """Build, try, report; a step that fails ends it with that step's message."""
-    folder = (ROOT / sys.argv[1]).resolve()
+    options = _options()
+    folder = (ROOT / options.folder).resolve()
     shutil.rmtree(folder, ignore_errors=True)
     _run([sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(folder)])
     (sdist,) = folder.glob("qanat-*.tar.gz")
-    for pure in ("1", "0"):
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "wheel",
-            "--quiet",
-            "--no-deps",
-            "--no-build-isolation",
-            "--no-cache-dir",
-        ]
-        _run([*command, "-w", str(folder), str(sdist)], QANAT_PURE=pure)
-    for wheel in sorted(folder.glob("*.whl")):
-        print(f"Trying {wheel.name} in an empty environment ...", flush=True)
-        _try(wheel)
+    with tempfile.TemporaryDirectory(prefix="qanat-release-") as work:
+        with tarfile.open(sdist) as archive:
+            archive.extractall(work, filter="data")
+        tree = Path(work) / sdist.name.removesuffix(".tar.gz")
+        try:
+            if options.here:
+                _build(tree, folder, QANAT_RELEASE="1")
+            else:
+                _build_all(tree, [one for one in TARGETS if one.version in options.python], Path(work), folder)
+            for wheel in sorted(folder.glob("*.whl")):
+                compiled = check_is_compiled(wheel) if options.here else check_wheel(wheel)
+                print(f"{wheel.name}: {compiled} modules, all compiled")
+        except (AuditError, MissingToolError, RuntimeError) as fault:
+            sys.exit(f"build_dist: {fault}")
+        pure = Path(work) / "pure"
+        _build(tree, pure, QANAT_PURE="1")
+        for wheel in [*pure.glob("qanat-*.whl"), *folder.glob(f"qanat-*-cp{HERE.replace('.', '')}-*.whl")]:
+            client = wheel.with_name(wheel.name.replace("qanat-", "qanat_client-", 1))
+            print(f"Trying {client.name}, then {wheel.name} in an empty environment ...", flush=True)
+            _try(client, wheel)
     for path in sorted(folder.iterdir()):
         print(f"{path.stat().st_size:>10,} bytes  {path.name}")
     return 0
 
 
-def _try(wheel: Path) -> None:
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Build a release: the sdist and compiled wheels.")
+    parser.add_argument("folder")
+    versions = [target.version for target in TARGETS]
+    parser.add_argument("--python", nargs="+", choices=versions, default=versions, help="build for these only")
+    parser.add_argument("--here", action="store_true", help="build with this machine's compiler for this machine")
+    return parser.parse_args()
+
+
+def _build_all(tree: Path, targets: list[Target], work: Path, folder: Path) -> None:
+    print("Translating the per-record core to C ...", flush=True)
+    sources = generate(tree / "src", work / "c")
+    for target in targets:
+        print(f"Compiling {len(sources)} modules for CPython {target.version} ...", flush=True)
+        modules = compile_for(target, sources, work / "compiled")
+        _build(tree, folder, QANAT_RELEASE="1", QANAT_PREBUILT=str(modules))
+
+
+def _build(tree: Path, folder: Path, **environment: str) -> None:
+    """Both wheels, without build isolation: the tools are those of this environment, which are pinned."""
+    for project in (tree, tree / "qanat-client"):
+        _run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)], project, **environment)
+
+
+def _try(client: Path, wheel: Path) -> None:
+    """The client alone, then all of it."""
     with tempfile.TemporaryDirectory(prefix="qanat-trial-") as folder:
         venv.create(folder, with_pip=True)
         python = Path(folder) / "bin" / "python"
-        _run([str(python), "-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt"), str(wheel)])
+        install = [str(python), "-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt")]
+        _run([*install, str(client)])
+        _run([str(python), "-c", CLIENT_TRIAL], cwd=folder)
+        _run([*install, str(wheel)])
         _run([str(python.with_name("qanat")), "--version"], cwd=folder)
         _run([str(python), "-c", TRIAL], cwd=folder)
 
 
 def _run(command: list[str], cwd: str | Path = ROOT, **environment: str) -> None:
-    done = subprocess.run(command, cwd=cwd, env={**os.environ, **environment}, check=False)
+    # What is tried is what was installed, whatever path the builder has.
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=cwd, env={**inherited, **environment}, check=False)
     if done.returncode:
         sys.exit(f"build_dist: `{' '.join(command)}` failed with exit code {done.returncode}")
 

@@ -25,9 +25,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tools.toolchains.maven import need_maven
+from tools.toolchains.registries import MissingToolError
+
 VERSION = "4.1.0"
 LATER_VERSION = "4.2.0"
-"""For what 4.1 does not serve yet; fetched only to record its answers."""
+"""For what 4.1 does not serve yet: the renewal of locks (KIP-1222) among others."""
 FOLDER = Path(__file__).resolve().parents[1] / ".cache" / f"kafka-{VERSION}"
 LIMIT_SECONDS = 120.0
 OLDEST_JAVA = 17
@@ -76,17 +79,18 @@ def have_jars(folder: Path = FOLDER, limit_seconds: float = LIMIT_SECONDS, asked
         if failure.exists() and failure.stat().st_mtime >= asked_at:
             raise JarsUnavailableError(failure.read_text())
         try:
+            need_maven("Kafka's jars")
             _fetch(folder, limit_seconds)
-        except JarsUnavailableError as error:
+        except (JarsUnavailableError, MissingToolError) as error:
             failure.write_text(str(error))
-            raise
+            raise JarsUnavailableError(str(error)) from None
         failure.unlink(missing_ok=True)
     return folder
 
 
-def have_later_jars() -> Path:
+def have_later_jars(asked_at: float | None = None) -> Path:
     """The folder with the jars of the later Kafka, fetched first where they are missing."""
-    return have_jars(FOLDER.with_name(f"kafka-{LATER_VERSION}"))
+    return have_jars(FOLDER.with_name(f"kafka-{LATER_VERSION}"), asked_at=asked_at)
 
 
 def java_command(folder: Path, main_class: str, *options: str) -> list[str]:

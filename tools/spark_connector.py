@@ -14,6 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.toolchains.maven import need_maven
+from tools.toolchains.registries import MissingToolError
+
 VERSION = "4.0.0"
 FOLDER = Path(__file__).resolve().parents[1] / ".cache" / f"spark-connector-{VERSION}"
 _ARTIFACTS = (
@@ -75,6 +78,10 @@ def _require_maven(folder: Path) -> None:
         raise ConnectorUnavailableError(f"it is not in .cache/{folder.name}, and QANAT_OFFLINE=1 forbids to fetch it")
     if shutil.which("mvn") is None:
         raise ConnectorUnavailableError("there is no Maven (mvn) to fetch its jars with")
+    try:
+        need_maven("its jars")
+    except MissingToolError as missing:
+        raise ConnectorUnavailableError(str(missing)) from None
 
 
 def _is_complete(folder: Path) -> bool:

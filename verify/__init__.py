@@ -7,6 +7,7 @@ Simulated, from a seed (on `qanat.testing.simulation`):
 
 Real processes:
 
+- `app_fire`      an app of `qanat.client` whose workers and brokers are killed, also on Kafka: `make app-fire`
 - `chaos`         three brokers in network namespaces under faults: `make chaos`
 - `restart`       one broker that is killed, or loses power, under load: `make restart`
 - `exactly_once`  a transactional copy whose programs and broker are killed

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import statistics
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 
+from bench.client.bars import Bar, show
 from bench.client.broker import running
+from bench.client.turns import Turns, cpu_ratio
 
 TOPIC = "bench"
 
@@ -135,31 +135,16 @@ def aiokafka_async_for(address: str, count: int) -> tuple[float, float]:
     return asyncio.run(run())
 
 
+OURS, OURS_ASYNC, ARROW = "qanat poll", "qanat async for", "qanat arrow"
+CONFLUENT, AIOKAFKA = "confluent consume(500)", "aiokafka async for"
 CLIENTS: dict[str, Callable[[str, int], tuple[float, float]]] = {
-    "qanat poll": qanat_poll,
-    "confluent consume(500)": confluent_consume,
+    OURS: qanat_poll,
+    CONFLUENT: confluent_consume,
     "qanat for, group": qanat_group,
-    "qanat async for": qanat_async_for,
-    "aiokafka async for": aiokafka_async_for,
-    "qanat arrow": qanat_arrow,
+    OURS_ASYNC: qanat_async_for,
+    AIOKAFKA: aiokafka_async_for,
+    ARROW: qanat_arrow,
 }
-
-
-@dataclass(slots=True)
-class Turns:
-    """The figures of one client."""
-
-    cpu_us: list[float] = field(default_factory=list)
-    rates: list[float] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        low, high = min(self.cpu_us), max(self.cpu_us)
-        middle = statistics.median(self.cpu_us)
-        return (
-            f"{middle:6.2f} µs/message ({low:.2f}–{high:.2f})  "
-            f"{statistics.median(self.rates) / 1000:8.1f} k messages/s  "
-            f"{1e3 / middle:8.1f} k messages per CPU second"
-        )
 
 
 def fill(address: str, count: int, compression: str) -> None:
@@ -188,16 +173,42 @@ def main() -> None:
     parser.add_argument("--compression", default="none")
     parser.add_argument("--client", action="append", choices=list(CLIENTS))
     chosen = parser.parse_args()
-    turns = {name: Turns() for name in chosen.client or CLIENTS}
+    show(bars(chosen.count, chosen.rounds, chosen.compression, chosen.client))
+
+
+def bars(count: int, rounds: int, compression: str = "none", names: Sequence[str] | None = None) -> list[Bar]:
+    """Let the clients read a topic by turns."""
+    turns = {name: Turns() for name in names or CLIENTS}
     with running(TOPIC) as address:
-        fill(address, chosen.count, chosen.compression)
-        for _ in range(chosen.rounds):
+        fill(address, count, compression)
+        for number in range(rounds + 1):
             for name, found in turns.items():
-                cpu_us, rate = CLIENTS[name](address, chosen.count)
-                found.cpu_us.append(cpu_us)
-                found.rates.append(rate)
+                figures = CLIENTS[name](address, count)
+                # The first round warms up.
+                if number:
+                    found.add(*figures)
     for name, found in turns.items():
         print(f"  {name:24s} {found}", flush=True)
+    return [
+        Bar(f"{OURS}: CPU beside {CONFLUENT}", _ratio(turns, OURS, CONFLUENT), 1.0, "at most"),
+        Bar(
+            f"{OURS_ASYNC}: messages per CPU second beside aiokafka's",
+            _ratio(turns, AIOKAFKA, OURS_ASYNC),
+            4.0,
+            "at least",
+        ),
+        Bar(
+            f"{ARROW}: records a second per core",
+            1 / turns[ARROW].middle_us if ARROW in turns else None,
+            2.0,
+            "at least",
+            "M/s",
+        ),
+    ]
+
+
+def _ratio(turns: Mapping[str, Turns], one: str, other: str) -> float | None:
+    return cpu_ratio(turns[one], turns[other]) if one in turns and other in turns else None
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from bench.client.bars import Bar, show
 from qanat.client.app.app import App
 from qanat.client.app.context import Context
 from qanat.client.app.worker import AppWorker
@@ -100,11 +101,19 @@ def _apps() -> dict[str, App]:
     return {"without suspension": plain, "with a context": with_context, "with suspension": suspending}
 
 
-def main() -> None:
+def bars(rounds: int = ROUNDS) -> list[Bar]:
+    """The cost of a typed handler, without a network."""
+    best = {}
     for name, app in _apps().items():
-        best = min(asyncio.run(_measure(app)) for _ in range(ROUNDS))
-        print(f"{name:20} {best / RECORDS * 1e6:6.2f} µs CPU per record, {RECORDS / best / 1000:6.0f} k records/s")
+        best[name] = min(asyncio.run(_measure(app)) for _ in range(rounds)) / RECORDS * 1e6
+        print(
+            f"  handler {name:20} {best[name]:6.2f} µs CPU per record, {1e3 / best[name]:6.0f} k records/s", flush=True
+        )
+    return [
+        Bar("typed handler without suspension", best["without suspension"], 10.0, "at most", "µs"),
+        Bar("typed handler with suspension", best["with suspension"], 25.0, "at most", "µs"),
+    ]
 
 
 if __name__ == "__main__":
-    main()
+    show(bars())

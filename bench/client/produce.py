@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from bench.client.bars import Bar
+from bench.client.broker import running
+from bench.client.turns import Turns, cpu_ratio, rate_ratio
 
 TOPIC = "bench"
 
@@ -26,21 +29,6 @@ class Load:
 
     def each_key(self) -> list[bytes | None]:
         return [b"customer-%d" % (number % 1000) if self.has_keys else None for number in range(self.count)]
-
-
-@dataclass(slots=True)
-class Turns:
-    """The figures of one client."""
-
-    cpu_us: list[float] = field(default_factory=list)
-    rates: list[float] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        low, high = min(self.cpu_us), max(self.cpu_us)
-        return (
-            f"{statistics.median(self.cpu_us):6.2f} µs/message ({low:.2f}–{high:.2f})  "
-            f"{statistics.median(self.rates) / 1000:7.1f} k messages/s"
-        )
 
 
 def qanat_async(address: str, load: Load) -> None:
@@ -111,11 +99,12 @@ def aiokafka(address: str, load: Load) -> None:
     asyncio.run(run())
 
 
+OURS, OURS_SYNC, CONFLUENT, AIOKAFKA = "qanat AsyncProducer", "qanat Producer", "confluent + callback", "aiokafka"
 CLIENTS: dict[str, Callable[[str, Load], None]] = {
-    "qanat AsyncProducer": qanat_async,
-    "qanat Producer": qanat_sync,
-    "confluent + callback": confluent,
-    "aiokafka": aiokafka,
+    OURS: qanat_async,
+    OURS_SYNC: qanat_sync,
+    CONFLUENT: confluent,
+    AIOKAFKA: aiokafka,
 }
 
 
@@ -127,6 +116,39 @@ def measure(address: str, load: Load, rounds: int, names: list[str]) -> dict[str
             began, cpu = time.perf_counter(), time.process_time()
             CLIENTS[name](address, load)
             if number:
-                found[name].cpu_us.append((time.process_time() - cpu) / load.count * 1e6)
-                found[name].rates.append(load.count / (time.perf_counter() - began))
+                rate = load.count / (time.perf_counter() - began)
+                found[name].add((time.process_time() - cpu) / load.count * 1e6, rate)
+    return found
+
+
+def bars(count: int, rounds: int) -> list[Bar]:
+    """All loads; the bars are of 100 bytes without compression, and of 1 KB with it."""
+    loads = {
+        "100 B": Load(count, 100),
+        "100 B, keys": Load(count, 100, has_keys=True),
+        "100 B, lz4": Load(count, 100, "lz4"),
+        "1 KB": Load(count // 4, 1000),
+        "1 KB, lz4": Load(count // 4, 1000, "lz4"),
+        "1 KB, zstd": Load(count // 4, 1000, "zstd"),
+    }
+    found: list[Bar] = []
+    for title, load in loads.items():
+        names = [name for name in CLIENTS if name != AIOKAFKA or title == "100 B"]
+        with running(TOPIC) as address:
+            print(title)
+            turns = measure(address, load, rounds, names)
+        for name, one in turns.items():
+            print(f"  {name:22s} {one}", flush=True)
+        if title == "100 B":
+            found += [
+                Bar(f"{name}: CPU beside {CONFLUENT}", cpu_ratio(turns[name], turns[CONFLUENT]), 1.0, "at most")
+                for name in (OURS, OURS_SYNC)
+            ]
+            found.append(
+                Bar(f"{OURS}: rate beside aiokafka's", rate_ratio(turns[OURS], turns[AIOKAFKA]), 3.0, "at least")
+            )
+        elif load.compression != "none" and load.value_bytes == 1000:
+            ratio = 1 / cpu_ratio(turns[OURS], turns[CONFLUENT])
+            what = f"{OURS}, 1 KB with {load.compression}: messages per CPU second beside {CONFLUENT}"
+            found.append(Bar(what, ratio, 0.85, "at least"))
     return found

@@ -7,5 +7,5 @@
 - `partitions` a broker with 1,000 partitions killed and restarted; the cost of 10 to 5,000 partitions
 - `rows`       the figures as rows of a result
 
-`bench.report` puts them into docs/performance.md.
+`bench.report` puts them into docs/performance/report.md.
 """

@@ -14,7 +14,7 @@
 - `driving`         the common parts of the drivers
 - `looping`         the loops of drivers on asyncio
 - `drive_kafka`, `drive_nats`, `drive_redis`, `drive_rabbitmq`   a driver each: a process per run
-- `report`, `page`  figures by system; `bench.report` puts them into docs/performance.md
+- `report`, `page`  figures by system; `bench.report` puts them into docs/performance/report.md
 
 Rule 1: like with like. One table has a sync before every acknowledgement, one has none; a system that cannot is not in
 the table, and named with the reason.

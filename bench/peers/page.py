@@ -1,4 +1,4 @@
-"""The result as a page, and the same at a terminal. docs/performance.md has the same figures: `bench.report`."""
+"""The result as a page, and the same at a terminal. docs/performance/report.md has the same figures: `bench.report`."""
 
 from __future__ import annotations
 

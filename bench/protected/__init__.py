@@ -8,4 +8,5 @@
 - `rules`       Qanat with 10,000 rules, by turns with Qanat without an authorizer
 - `guesses`     synchronous produce while another address guesses passwords
 - `guessing`    the guesses: many connections that each send one password
+- `sink`        where guesses go in quiet runs: a server that closes each connection
 """

@@ -1,4 +1,4 @@
-"""The performance report: all measurements one after the other, one page, its plots, one JSON.
+"""The performance report: all measurements one after the other, a page for users, the full report, plots, JSON.
 
     python -m bench.report                          an hour at most; make performance does the same
     python -m bench.report --quick                  twelve minutes at most, into build/
@@ -17,8 +17,9 @@
 - `behind`      figures in which another system is better, with the plans of plans.yaml
 - `costs`       the cost of a request and of a byte, from CPU time by size
 - `plots`       the plots
-- `sections`, `prose`, `tuning`   the page in pieces
-- `page`        the pieces as one page, and the JSON
+- `sections`, `prose`, `tuning`   the pages in pieces
+- `users_page`  the page for users, docs/performance.md
+- `page`        the pieces as the full report, docs/performance/report.md, and the JSON
 
 Rule 1: every number on the page comes from a part's results; the prose has none.
 Rule 2: the page names everything that was not measured, or not completely, with the reason.

@@ -1,4 +1,4 @@
-"""`python -m bench.report`: measure everything, one part after the other, and write the page."""
+"""`python -m bench.report`: measure everything, one part after the other, and write the pages."""
 
 from __future__ import annotations
 
@@ -121,7 +121,9 @@ def _parser() -> argparse.ArgumentParser:
         help="compose from a folder that was kept, or from a report.json; with --only, measure those parts anew first",
     )
     parser.add_argument(
-        "--page", type=Path, help=f"the page to write ({PAGE}); plots and JSON go into a folder of its name"
+        "--page",
+        type=Path,
+        help=f"the page for users ({PAGE}); the full report, plots and JSON go into a folder of its name",
     )
     parser.add_argument("--check", action="store_true", help="exit with 1 if a floor is missed or a plan is missing")
     return parser

@@ -1,4 +1,4 @@
-"""The page, its plots and the JSON, composed of the parts' results."""
+"""The full report, its plots, the page of tuning and the JSON, composed of the parts' results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.peers.report import as_markdown_table
-from bench.report import plots, prose, sections, tuning
+from bench.report import plots, prose, sections, tuning, users_page
 from bench.report.behind import Behind
 from bench.report.headline import Judged, required
 from bench.report.part_results import PartResult
@@ -34,22 +34,28 @@ class Report:
 
 
 def write(report: Report, page: Path) -> list[Path]:
-    """Write the page, and a folder of its name with plots and the JSON; returns the files."""
+    """Write the page for users, and a folder of its name with everything else; returns the files."""
     folder = page.with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
-    pictures = plots.drawn(report.kept, report.judged)
+    pictures = plots.drawn(report.kept, report.judged, users_page.chosen(report.judged))
     for old in folder.glob("*.svg"):
         old.unlink()
-    for name, (_, picture) in pictures.items():
-        (folder / name).write_text(picture)
-    (folder / "report.json").write_text(as_json(report))
-    shown = {f"{folder.name}/{name}": what for name, (what, _) in pictures.items()}
-    page.write_text(as_markdown(report, shown))
-    return [page, *(folder / name for name in pictures), folder / "report.json"]
+    files = {folder / name: picture for name, (_, picture) in pictures.items()}
+    titles = {name: what for name, (what, _) in pictures.items()}
+    own = {name: what for name, what in titles.items() if name != plots.SUMMARY}
+    files |= {
+        folder / "report.md": as_markdown(report, own),
+        folder / "tuning.md": tuning.guide(report.kept),
+        folder / "report.json": as_json(report),
+        page: _of_users(report, f"{folder.name}/{plots.SUMMARY}" if plots.SUMMARY in titles else ""),
+    }
+    for file, text in files.items():
+        file.write_text(text)
+    return [page, *(file for file in files if file != page)]
 
 
 def as_markdown(report: Report, pictures: Mapping[str, str]) -> str:
-    """The whole page; `pictures` are the files of plots and their titles."""
+    """The full report; `pictures` are the files of plots and their titles."""
     kept = report.kept
     parts = [
         prose.HEAD,
@@ -63,13 +69,16 @@ def as_markdown(report: Report, pictures: Mapping[str, str]) -> str:
         sections.others(kept),
         sections.behind_others(report.behind),
         sections.where_time_goes(kept),
-        tuning.guide(kept),
         _missing(kept),
         prose.HOW,
         prose.OTHERS,
         _machine(kept),
     ]
     return "\n".join(part for part in parts if part)
+
+
+def _of_users(report: Report, picture: str) -> str:
+    return users_page.composed(report.kept, report.judged, report.behind, picture, _warnings(report.kept))
 
 
 def _warnings(kept: Mapping[str, PartResult]) -> list[str]:

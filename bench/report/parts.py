@@ -97,7 +97,7 @@ PARTS = (
         (("bench.protected",),),
         (("bench.protected", "--quick"),),
         6 * _MINUTE,
-        90.0,
+        105.0,
         takes_minutes=True,
     ),
     Part(
@@ -112,9 +112,9 @@ PARTS = (
         "spark",
         "Spark",
         (("bench.spark",),),
-        (("bench.spark", "--quick", "--records", "100000"),),
+        (("bench.spark", "--quick"),),
         9 * _MINUTE,
-        110.0,
+        140.0,
     ),
     Part(
         "limit",

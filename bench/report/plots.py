@@ -15,14 +15,19 @@ _BAR, _LEFT, _WIDTH, _RIGHT = 22, 330, 900, 70
 _COLOURS = {"goal met": "#059669", "floor met": "#2563eb", "NOT met": "#dc2626", "inconclusive": "#d97706"}
 _LARGEST = 8.0
 _FEWEST = 2
+SUMMARY = "summary.svg"
+"""The plot of the page for users."""
 
 
-def drawn(kept: Mapping[str, PartResult], judged: Sequence[Judged]) -> dict[str, tuple[str, str]]:
+def drawn(
+    kept: Mapping[str, PartResult], judged: Sequence[Judged], summary: Sequence[Judged] = ()
+) -> dict[str, tuple[str, str]]:
     """The title and the SVG of each plot, by file name; only plots for which there are figures."""
     found: dict[str, tuple[str, str]] = {}
-    measured = [one for one in judged if one.row is not None and one.row.ratio]
-    if measured:
-        found["ratios.svg"] = ("How many times better than Apache Kafka", ratio_bars(measured))
+    for name, shown in (("ratios.svg", judged), (SUMMARY, summary)):
+        measured = [one for one in shown if one.row is not None and one.row.ratio]
+        if measured:
+            found[name] = ("How many times better than Apache Kafka", ratio_bars(measured))
     broker = kept.get("broker")
     for mode in ("produce", "consume") if broker else ():
         assert broker is not None

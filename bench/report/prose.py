@@ -1,16 +1,50 @@
-"""The prose of the page. It holds no measured numbers: those come from the run."""
+"""The prose of the pages. It holds no measured numbers: those come from the run."""
 
 from __future__ import annotations
 
-HEAD = """\
+USERS_HEAD = """\
 # Performance
 
-Qanat compared with its alternatives, on one machine, in one run. One command writes this page, its plots and [its
-figures as JSON](performance/report.json); repeat it on your machine:
+Qanat compared with Apache Kafka and others, on one machine, with the same clients and settings on both sides. This page
+is the summary for users; [the full report](performance/report.md) holds every figure, its spread, and how it was
+measured. Repeat both on your machine, in an hour at most:
 
 ```
 make performance
 ```
+"""
+
+USERS_LINES = """\
+## In short
+
+Each ratio is Qanat's figure divided by Apache Kafka's. Rates should be high, everything else low.
+"""
+
+USERS_BEHIND = """\
+## Where others are better
+
+The largest differences. [Behind](performance/report.md#behind) lists all of them, each with its reason and a plan.
+"""
+
+USERS_NEXT = """\
+## What to read next
+
+| to | read |
+| --- | --- |
+| make your own cluster faster | [tuning](operating/tuning.md), [settings and their figures](performance/tuning.md) |
+| measure a cluster, ours or any other | [`qanat bench`](operating/bench.md) |
+| see every figure and how it was measured | [full report](performance/report.md), [as JSON](performance/report.json) |
+| know the log without a broker | [the log](performance-log.md) |
+| know stalls by large requests, and idle connections | [large requests](performance-holds.md) |
+| know how fast records are pushed | [push](performance-push.md) |
+| know groups, transactions and queues | [groups](performance-groups.md) |
+"""
+
+HEAD = """\
+# The full performance report
+
+Qanat compared with its alternatives, on one machine, in one run. [The summary](../performance.md) is for users, this
+page for those who check it. `make performance` writes both, their plots and [the figures as JSON](report.json).
 
 It takes an hour at most, `make performance ARGS=--quick` twelve minutes (into `build/`). What is not available, such as
 Apache Kafka without Maven and Java, is named below, and the rest is measured. `ARGS="--only broker,spark"` measures
@@ -73,7 +107,7 @@ TIME = """\
 A separate broker under the loads of this page, its stack sampled whenever it has used a few milliseconds of CPU time
 (`python -m bench.report.profiling`). Time inside C, such as system calls, checksums and compiled modules, counts for
 the Python function that called it; *below* is the same time by library, from `perf`, which sees no Python functions.
-[The hot path](internals/hot-path.md) describes the requests in detail.
+[The hot path](../internals/hot-path.md) describes the requests in detail.
 """
 
 COSTS = """\
@@ -109,7 +143,8 @@ HOW = """\
 - **Protected**: as one broker, over SASL_SSL. A hundred clients are a hundred connections of one driver, with five
   requests of 100 × 100 B or 50 × 1 KB unanswered, or one fetch of up to 1 MiB: each consumer reads the same topic.
   Guesses are connections of their own on a listener without TLS, where a guess costs the broker what the guess costs
-  and not a handshake; the *p99* meanwhile is compared with the slowest quiet run, by turns.
+  and not a handshake; the *p99* meanwhile is compared, by turns, with the slowest run in which the same guesser guesses
+  at a server beside the broker that closes each connection at once: the guesser takes a processor from everyone here.
 - **Failover**: one librdkafka producer with its defaults and `enable.idempotence` writes a message every 2 ms; the
   *gap* is the longest time between two acknowledgements of a partition, from the last one before the loss of its
   leader. Qanat's and Kafka's clusters are measured one after the other, with each side's own defaults: Qanat syncs
@@ -126,9 +161,9 @@ OTHERS = """\
 
 | what | page or command |
 | --- | --- |
-| the log without a broker, and bare system calls | [performance of the log](performance-log.md), `qanat bench log` |
-| event-loop stalls by large requests; idle connections | [large requests](performance-holds.md) |
-| rebalances of a hundred members; the cost of transactions and queues | [groups and others](performance-groups.md) |
+| the log without a broker, and bare system calls | [performance of the log](../performance-log.md), `qanat bench log` |
+| event-loop stalls by large requests; idle connections | [large requests](../performance-holds.md) |
+| rebalances of a hundred members; the cost of transactions and queues | [groups and others](../performance-groups.md) |
 | the HTTP server compared with a bare handler | `make bench-http` |
-| any cluster of yours | [`qanat bench`](operating/bench.md) |
+| any cluster of yours | [`qanat bench`](../operating/bench.md) |
 """

@@ -21,13 +21,15 @@ _MOST_SHOWN = 10
 
 def headlines(judged: Sequence[headline.Judged], required: Sequence[headline.Requirement]) -> str:
     table = as_markdown_table(headline.HEADINGS, [one.cells for one in judged])
-    return f"{prose.HEADLINE}\n{table}\n{_of_lines(judged)}\n{_of_requirements(required)}"
+    return f"{prose.HEADLINE}\n{table}\n{of_lines(judged)}\n{_of_requirements(required)}"
 
 
-def _of_lines(judged: Sequence[headline.Judged]) -> str:
+def of_lines(judged: Sequence[headline.Judged], where: str = "") -> str:
+    """How many lines meet what is asked of them."""
     count = Counter(one.verdict for one in judged)
+    lines = f"Of the {len(judged)} lines of {where}" if where else f"Of these {len(judged)} lines"
     return (
-        f"Of these {len(judged)} lines, {count['goal met']} meet their goal, {count['floor met']} only their floor, "
+        f"{lines}, {count['goal met']} meet their goal, {count['floor met']} only their floor, "
         f"{count['NOT met']} miss it, {count['inconclusive']} are inconclusive and {count['not measured']} were not "
         "measured.\n"
     )

@@ -92,14 +92,15 @@ _GROUPS = {"Producers": _PRODUCERS, "Consumers": _CONSUMERS, "Topics": _TOPICS, 
 
 
 def guide(kept: Mapping[str, PartResult]) -> str:
-    """The whole section."""
+    """The whole page."""
     lines = [
-        "## A guide to tuning",
+        "# Settings and their figures",
         "",
-        "The trade-off of each setting, with figures of this run where there are any (Qanat, one broker).",
+        "The trade-off of each setting, with figures of [the report](report.md) where there are any (one broker).",
+        "[Tuning](../operating/tuning.md) says which of them to try first. `make performance` writes this page.",
     ]
     for title, settings in _GROUPS.items():
-        lines += ["", f"### {title}", "", "| setting | trades | in this run |", "| --- | --- | --- |"]
+        lines += ["", f"## {title}", "", "| setting | trades | in this run |", "| --- | --- | --- |"]
         for setting, trade, figures in settings:
             lines.append(f"| {setting} | {trade} | {_figures_of(kept, figures) or '–'} |")
     return "\n".join(lines) + "\n"

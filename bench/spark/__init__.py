@@ -12,5 +12,5 @@
 
 Everything runs on the same machine and cores, brokers included. The sides take turns within each round, after one round
 that warms up; the ratio is taken within the round. Where the connector or Kafka is not available, the report says so
-and compares with the ceiling. `bench.report` puts the figures into docs/performance.md.
+and compares with the ceiling. `bench.report` puts the figures into docs/performance/report.md.
 """

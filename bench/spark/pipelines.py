@@ -115,7 +115,12 @@ class Sides:
         place = str(self._folder / f"{name}-{number}")
         run_options = RunOptions(self._source, place, is_available_now=True)
         (tally,) = watch(named(name).launch(self._spark, settings, run_options), Stop(), look)
-        rows, seconds = seen[min(starting, len(seen) - 1) - 1]
+        if len(seen) <= starting:
+            raise SystemExit(
+                f"{name} took {len(seen)} micro-batches, of which the first {starting} do not count: "
+                "give it more --records"
+            )
+        rows, seconds = seen[starting - 1]
         return (tally.rows - rows) / (tally.seconds - seconds)
 
     def _make(self, address: str, topic: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from tools.kafka_jars import JarsUnavailableError, have_jars
+from tools.machines import THIS, Machine
 from tools.servers import Server, kafka, qanat
 from tools.spark_connector import VERSION as CONNECTOR_VERSION
 from tools.spark_connector import Connector, ConnectorUnavailableError, have_connector
@@ -54,13 +55,13 @@ class Side:
         return f'format("qanat") on {self.server}' if self.server is not None else "a source and a sink in memory"
 
 
-def sides(is_connector_skipped: bool) -> tuple[list[Side], list[str]]:
-    """The sides in the order of their turns, and a sentence on each that is not available."""
-    found, notes = [Side("ceiling"), Side("qanat", qanat())], []
+def sides(is_connector_skipped: bool, machine: Machine = THIS) -> tuple[list[Side], list[str]]:
+    """The sides in the order of their turns, and a sentence on each that is not available; brokers are on `machine`."""
+    found, notes = [Side("ceiling"), Side("qanat", qanat(machine=machine))], []
     try:
         if is_connector_skipped:
             raise ConnectorUnavailableError("it was not wanted")
-        found.append(Side("kafka", kafka(have_jars()), have_connector()))
+        found.append(Side("kafka", kafka(have_jars(), machine), have_connector()))
     except (JarsUnavailableError, ConnectorUnavailableError) as fault:
         notes.append(f"Spark's own connector on Apache Kafka is not part of this run: {fault}.")
     return found, notes

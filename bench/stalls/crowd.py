@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from qanat.broker.broker import Broker
 from qanat.broker.replicas.partition import Partition
 from qanat.cluster.rejection import Rejection
-from qanat.cluster.topic_names import OFFSETS_TOPIC
 from qanat.cluster.topics import CreateTopic
 from qanat.groups.record_codec import encode_record
 from qanat.groups.records import GroupMetadataRecord, GroupRecord, MemberMetadata, OffsetCommitRecord
 from qanat.model.error_codes import ErrorCode
+from qanat.model.topic_names import OFFSETS_TOPIC
 from qanat.transactions.replies import ProducerReply
 from qanat.transactions.requests import InitProducer
 from qanat.wire.compression import Codec

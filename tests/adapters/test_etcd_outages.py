@@ -34,7 +34,7 @@ HEALED_S = 60.0
 WRITERS = 3
 LEASE_MS = 3_000
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(0 if ROUNDS > 1 else 240)]
+pytestmark = [pytest.mark.long, pytest.mark.data, pytest.mark.timeout(0 if ROUNDS > 1 else 240)]
 
 
 class Load:

@@ -19,7 +19,7 @@ import pytest
 from qanat.adapters.sqlite_store import SqliteStore
 from qanat.cluster.store import Compacted, EventKind
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.data]
 
 PROCESSES = int(os.environ.get("QANAT_STORE_PROCESSES", "4"))
 SECONDS = float(os.environ.get("QANAT_STORE_SECONDS", "3"))

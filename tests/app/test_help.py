@@ -11,13 +11,28 @@ from cyclopts import App
 
 from qanat.app.client.target import Target
 from qanat.app.command_tree import build_app
+from qanat.app.edge.registry_calls import RegistryTarget
 from qanat.app.main import EXIT_USAGE, run
 
 NO_ROWS = {
-    *("start", "dev", "run", "produce", "consume", "cluster up", "cluster down", "cluster restart", "secure init"),
+    *(
+        "start",
+        "dev",
+        "console",
+        "run",
+        "produce",
+        "consume",
+        "push produce",
+        "cluster up",
+        "cluster down",
+        "cluster restart",
+        "secure init",
+    ),
     *("pipeline show", "pipeline run", "pipeline pack", "pipeline test", "pipeline check"),
     *("pipeline submit", "pipeline stop", "pipeline restart"),
-    *("profile set", "profile use", "profile delete", "completion"),
+    *("profile set", "profile use", "profile delete", "completion", "metrics rules", "metrics dashboards"),
+    *("push subscribe", "push produce", "edge consumer", "edge test-registry", "edge acceptance"),
+    *("edge tree", "edge register", "edge move", "edge retire"),
 }
 """Commands whose output is not a listing: they serve, stream, print a file, or print one sentence."""
 
@@ -44,7 +59,8 @@ def text_of(name: str) -> str:
 
 @each
 def test_a_command_is_in_the_module_that_is_named_for_it(name: str) -> None:
-    last = {"group seek": "reset"}.get(name, name.split()[-1])
+    others = {"group seek": "reset", "edge test-registry": "feed_registry"}
+    last = others.get(name, name.split()[-1])
 
     assert COMMANDS[name].__module__.rpartition(".")[2] == last.replace("-", "_")
 
@@ -80,10 +96,11 @@ def test_what_lists_or_changes_has_forms_for_programs(name: str) -> None:
 
 @each
 def test_every_command_of_a_cluster_takes_client_settings(name: str) -> None:
-    """`Target` brings --bootstrap, --profile, --timeout, -X and --command-config together."""
+    """`Target` brings --bootstrap, --profile, --timeout, -X and --command-config together; a registry has its own."""
     parameters = inspect.signature(COMMANDS[name]).parameters
+    kind = RegistryTarget if name.startswith("edge ") else Target
 
-    assert ("target" in parameters) is any(isinstance(one.default, Target) for one in parameters.values())
+    assert ("target" in parameters) is any(isinstance(one.default, kind) for one in parameters.values())
     assert not {"bootstrap", "profile", "timeout"} & set(parameters) or name.startswith("profile ")
 
 

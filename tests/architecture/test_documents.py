@@ -23,7 +23,11 @@ def test_the_architecture_page_names_every_package(package: str) -> None:
 
 
 def test_every_package_holds_code() -> None:
-    assert [package for package in PACKAGES if len(list((ROOT / "src" / "qanat" / package).rglob("*.py"))) == 1] == []
+    def code(package: str) -> list[Path]:
+        folder = ROOT / "src" / "qanat" / package
+        return [*folder.rglob("*.py"), *folder.rglob("*.js")]
+
+    assert [package for package in PACKAGES if len(code(package)) == 1] == []
 
 
 def test_the_architecture_page_names_only_packages_that_exist() -> None:

@@ -49,11 +49,15 @@ def git_files() -> list[str]:
     return [entry for entry in listing.stdout.split("\0") if entry]
 
 
+VENDORED = "src/qanat/console/vendor/"
+"""Unmodified files of others."""
+
+
 def tracked_texts() -> Iterator[tuple[str, str]]:
-    """Every file that git tracks and that is text, or every source where there is no git."""
+    """Every file of ours that git tracks and that is text, or every source where there is no git."""
     for entry in git_files() or [name(path) for path in SOURCES]:
         path = ROOT / entry
-        if path.is_file():
+        if path.is_file() and not entry.startswith(VENDORED):
             content = path.read_bytes()
             if b"\0" not in content:
                 yield entry, content.decode(errors="replace")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from bench.report import __main__ as command
-from bench.report import behind, costs, headline, kernel, page, part_results, parts, running
+from bench.report import behind, costs, headline, kernel, page, part_results, parts, running, users_page
 from bench.report.part_results import PartResult
 from bench.report.profiling import LOADS, profile_of
 
@@ -70,7 +70,7 @@ def test_a_page_is_composed_of_what_was_kept_and_says_what_is_missing(folder: Pa
     out = folder / "docs" / "performance.md"
     assert command.main(["--reuse", str(folder), "--page", str(out)]) == 0
 
-    text = out.read_text()
+    text = (folder / "docs" / "performance" / "report.md").read_text()
     assert "| produce 100 B (bounded by the client) | ≥ 1× | ≥ 1.2× | **1.50×** | goal met |" in text
     assert "| consume 100 B | ≥ 1× | ≥ 1.2× | – | not measured |" in text
     assert "| produce 100 B in batches, fsync | ≥ 1× | ≥ 1.1× | **0.90×** | NOT met |" in text
@@ -82,11 +82,33 @@ def test_a_page_is_composed_of_what_was_kept_and_says_what_is_missing(folder: Pa
     assert "- peers: it was ended after its 8:00. Its results so far are above." in text
     assert "- Spark (spark): it is not part of this run." in text
     assert "RabbitMQ streams is not in this table: it is ill." in text
-    assert "](performance/ratios.svg)" in text
+    assert "](ratios.svg)" in text
     assert (folder / "docs" / "performance" / "ratios.svg").read_text().startswith("<svg")
     report = json.loads((folder / "docs" / "performance" / "report.json").read_text())
     assert report["headline"][0]["verdict"] == "goal met"
     assert set(report["parts"]) == {"broker", "peers"}
+
+
+def test_the_page_for_users_is_short_and_hides_nothing_that_is_worse(folder: Path) -> None:
+    out = folder / "docs" / "performance.md"
+    command.main(["--reuse", str(folder), "--page", str(out)])
+
+    text = out.read_text()
+    assert "| produce 100 B (bounded by the client) | 1.50 M messages/s | 1.00 M messages/s | **1.50×** |" in text
+    assert "| longest gap when the leader is killed | – | – | – |" in text
+    assert "Of the 39 lines of the full report, 2 meet their goal, 0 only their floor, 2 miss it" in text
+    assert "The parts were not measured in one run" in text
+    assert (
+        "| process start to first answer (start and idle memory) | Redis Streams | 0.20 s | 0.02 s | 10.00× |" in text
+    )
+    assert "](performance/summary.svg)" in text
+    assert "fsync-100" not in text
+
+
+def test_every_line_of_the_page_for_users_is_a_line_of_the_published_report() -> None:
+    judged = headline.judged(part_results.read(PUBLISHED.with_suffix("") / "report.json", parts.NAMES))
+
+    assert [one.line.what for one in users_page.chosen(judged)] == list(users_page.SHOWN)
 
 
 def test_whoever_is_better_is_listed_the_furthest_first_with_the_plan(folder: Path) -> None:
@@ -116,7 +138,7 @@ def test_a_line_that_the_printed_figures_contradict_is_inconclusive_and_counted(
     page_file = tmp_path / "page.md"
     assert command.main(["--reuse", str(tmp_path), "--page", str(page_file)]) == 0
 
-    text = page_file.read_text()
+    text = (tmp_path / "page" / "report.md").read_text()
     assert "goal met" not in text
     assert "| ≤ 1× | ≤ 0.9× | **0.79×** | inconclusive | 1.56 ms | 0.86 ms |" in text
     assert "| inconclusive; goal inconclusive | 0.44 to 2.59 |" in text
@@ -139,7 +161,8 @@ def test_the_published_page_is_composed_of_the_published_figures(tmp_path: Path)
 
     again = "run: python -m bench.report --reuse docs/performance/report.json"
     assert (tmp_path / PUBLISHED.name).read_text() == PUBLISHED.read_text(), again
-    assert (tmp_path / PUBLISHED.stem / "report.json").read_text() == figures.read_text(), again
+    for name in ("report.md", "tuning.md", "report.json"):
+        assert (tmp_path / PUBLISHED.stem / name).read_text() == figures.with_name(name).read_text(), again
 
 
 def test_the_published_page_claims_nothing_that_its_figures_deny() -> None:

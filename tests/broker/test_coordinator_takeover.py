@@ -9,8 +9,8 @@ import pytest
 
 from qanat.broker.coordinator_takeover import Coordinators, CoordinatorTakeover
 from qanat.broker.replicas.partition import Partition
-from qanat.cluster.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from qanat.model.ids import TopicPartition
+from qanat.model.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 
 OWNERS = {OFFSETS_TOPIC: "groups", TRANSACTIONS_TOPIC: "transactions", SHARE_STATE_TOPIC: "share_partitions"}
 

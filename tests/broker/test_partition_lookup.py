@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from qanat.broker.replicas.partition import Partition
-from qanat.cluster.topic_names import OFFSETS_TOPIC
 from qanat.model.error_codes import ErrorCode
+from qanat.model.topic_names import OFFSETS_TOPIC
 from qanat.testing import EmbeddedBroker
 
 

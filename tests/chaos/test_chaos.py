@@ -6,12 +6,15 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.adapters.etcd_servers import etcd_program
 from verify.chaos.network import NetworkUnavailableError
 from verify.chaos.plan import KINDS, LYING_KINDS
 from verify.chaos.report import Findings
 from verify.chaos.run import Run, Wanted
 
 from qanat.model.errors import StoreUnavailableError
+
+pytestmark = [pytest.mark.long, pytest.mark.data]
 
 FEW = 300
 """Records a second: the machine has other tests to run."""
@@ -37,6 +40,7 @@ def test_nothing_is_lost_doubled_or_out_of_place_under_faults_of_every_kind(tmp_
 
 
 def test_nothing_is_lost_on_etcd_that_is_killed_and_cut_off(tmp_path: Path) -> None:
+    etcd_program()
     kinds = ("store", "partition", "one-way", "kill", "pause")
     wanted = Wanted(
         store="etcd",

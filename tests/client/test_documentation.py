@@ -1,23 +1,65 @@
-"""Every example of the client's pages runs as it stands, on a broker of the test."""
+"""Every example of the client's pages runs as it stands, and together they show every public name."""
 
 from __future__ import annotations
 
+import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import get_origin
 
 import pytest
 
+import qanat.client
 from qanat.testing import EmbeddedBroker
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "client"
 
 
-@pytest.mark.parametrize("name", ["index.md", "producer.md"])
+def examples(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("name", ["index.md", "producer.md", "push.md"])
 def test_the_examples_of_a_page_run(name: str) -> None:
-    examples = re.findall(r"```python\n(.*?)```", (PAGES / name).read_text(), re.DOTALL)
-    assert examples
+    found = examples(PAGES / name)
+    assert found
     with EmbeddedBroker() as broker:
-        for example in examples:
+        for example in found:
             assert "localhost:9092" in example
             program = compile(example.replace("localhost:9092", broker.bootstrap_servers), name, "exec")
             exec(program, {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize("example", examples(PAGES / "errors.md"), ids=["before", "afterwards", "apps"])
+def test_the_examples_of_errors_run(example: str, tmp_path: Path) -> None:
+    (tmp_path / "example.py").write_text(example)
+    done = subprocess.run(
+        [sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_every_public_name_is_used_by_an_example() -> None:
+    shown = {
+        name.name
+        for page in sorted(PAGES.glob("*.md"))
+        for example in examples(page)
+        for statement in ast.walk(ast.parse(example))
+        if isinstance(statement, ast.ImportFrom) and statement.module == "qanat.client"
+        for name in statement.names
+    }
+    assert sorted(set(qanat.client.__all__) - shown) == []
+
+
+def test_every_public_name_and_method_says_what_it_is() -> None:
+    silent = []
+    for name in qanat.client.__all__:
+        found = getattr(qanat.client, name)
+        if get_origin(found) is not None:
+            continue  # An alias of types, which has no docstring: its example says what it is.
+        # A value's generated signature, and the docstring of `NamedTuple`, tell nothing.
+        if not (found.__doc__ or "").strip() or found.__doc__.startswith(f"{name}("):
+            silent.append(name)
+    assert silent == []

@@ -6,8 +6,10 @@ import threading
 
 import pytest
 
+from qanat.client import AsyncConsumer, AsyncProducer, AsyncQueueConsumer
 from qanat.client.errors import ClosedError, ForkedError
 from qanat.client.io_loop import IoLoop
+from qanat.testing import EmbeddedBroker
 
 
 async def where() -> str:
@@ -68,3 +70,29 @@ def test_a_client_from_before_a_fork_says_so_in_the_child() -> None:
     os.close(writing)
     io.close()
     assert "make a client after the fork" in said
+
+
+def test_clients_that_are_open_end_with_their_loop_without_a_word(
+    caplog: pytest.LogCaptureFixture, recwarn: pytest.WarningsRecorder
+) -> None:
+    async def scene(address: str) -> None:
+        io = IoLoop.start("shared")
+        producer = AsyncProducer(address, io=io)
+        await (await producer.send("orders", b"1"))
+        consumer = AsyncConsumer(address, "orders", group="billing", auto_offset_reset="earliest", io=io)
+        await consumer.start()
+        assert len(await consumer.poll(timeout_s=10)) == 1
+        queue = AsyncQueueConsumer(address, "orders", group="workers", io=io)
+        await queue.start()
+        await asyncio.to_thread(io.close)
+        with pytest.raises(ClosedError, match="shared is closed"):
+            await consumer.poll()
+        await producer.close()
+        await consumer.close()
+        await queue.close()
+
+    with EmbeddedBroker() as broker:
+        broker.create_topic("orders")
+        asyncio.run(scene(broker.bootstrap_servers))
+    assert [record.getMessage() for record in caplog.records if "asyncio" in record.name] == []
+    assert [str(one.message) for one in recwarn.list] == []

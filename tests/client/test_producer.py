@@ -7,6 +7,7 @@ import itertools
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from tests.client.judge import read_all
@@ -232,6 +233,25 @@ async def test_transactions_survive_lost_answers(broker: EmbeddedBroker) -> None
     assert [int(one.value() or b"") for one in found] == list(range(40))
 
 
+async def test_a_transaction_whose_end_has_no_answer_is_not_called_aborted(broker: EmbeddedBroker) -> None:
+    settings: dict[str, Any] = {"request_timeout_ms": 200, "max_block_ms": 700}
+    async with AsyncProducer(broker.bootstrap_servers, transactional_id="t", **settings) as producer:
+
+        async def write_without_answer() -> None:
+            async with producer.transaction():
+                await (await producer.send(TOPIC, b"0", partition=0))
+                broker.lose_answer("EndTxn", times=1000)
+
+        with pytest.raises(TransactionError, match="may be committed, or not") as unknown:
+            await write_without_answer()
+        assert unknown.value.may_be_committed
+        broker.heal()
+        async with producer.transaction():
+            await producer.send(TOPIC, b"1", partition=0)
+    found = read_all(broker.bootstrap_servers, TOPIC, 2)
+    assert [one.value() for one in found] == [b"0", b"1"]
+
+
 async def test_only_one_transaction_is_open_and_it_needs_a_name(broker: EmbeddedBroker) -> None:
     async with AsyncProducer(broker.bootstrap_servers, transactional_id="t") as producer:
         async with producer.transaction():
@@ -250,3 +270,19 @@ async def test_a_partition_that_is_not_there_is_named(broker: EmbeddedBroker) ->
     async with AsyncProducer(broker.bootstrap_servers) as producer:
         with pytest.raises(ClientError, match="has no partition 9: it has 4, from 0 to 3"):
             await producer.send(TOPIC, b"1", partition=9)
+
+
+async def test_a_time_that_has_come_is_no_trouble_for_timers(broker: EmbeddedBroker) -> None:
+    """uvloop's handle of such a time has no `when`; the thread of a client runs on uvloop where that is installed."""
+    async with AsyncProducer(broker.bootstrap_servers) as producer:
+        await (await producer.send(TOPIC, b"1"))
+        core = producer._core
+        now_s = core.io.loop.time()
+
+        async def look_twice() -> None:
+            for when in (now_s - 1, now_s - 2):
+                core._look_at(when)
+                core.pipeline._wake_at(when)
+
+        await core.io.run(look_twice())
+        assert (await (await producer.send(TOPIC, b"2"))).offset >= 0

@@ -14,6 +14,7 @@ from tools.servers import free_port
 
 from qanat.client import AsyncProducer, ClosedError, DeliveryError, FencedError, MessageTooLargeError, Producer
 from qanat.client.errors import ForkedError, SerializationError
+from qanat.connection.cluster import TopicLeaders
 from qanat.connection.faults import RefusedError, UnreachableError
 from qanat.connection.sasl import NotAuthenticatedError
 from qanat.testing import EmbeddedBroker, ErrorCode
@@ -118,6 +119,16 @@ async def test_a_record_without_an_answer_fails_at_its_time_and_may_be_written(b
     assert (await (await producer.send(TOPIC, b"2", partition=0))).offset == 2
     with pytest.raises(DeliveryError):
         await producer.close()
+
+
+async def test_a_leader_that_is_no_longer_among_the_brokers_is_looked_up_again(broker: EmbeddedBroker) -> None:
+    async with AsyncProducer(broker.bootstrap_servers) as producer:
+        await (await producer.send(TOPIC, b"0", partition=0))
+        leaders = producer._core._leaders
+        assert leaders is not None
+        # As after the death of broker 77: metadata does not list it, and another one leads.
+        leaders._views[TOPIC] = TopicLeaders(TOPIC, {0: 77, 1: 77}), leaders._views[TOPIC][1]
+        assert (await (await producer.send(TOPIC, b"1", partition=0))).offset == 1
 
 
 async def test_the_older_of_two_producers_with_one_transactional_id_is_fenced(broker: EmbeddedBroker) -> None:

@@ -14,7 +14,7 @@ from tools.servers import free_port
 
 from qanat.client import AsyncProducer
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.data]
 
 TOPIC = "orders"
 _PROGRAM = """

@@ -57,3 +57,19 @@ def test_security_settings_are_read_under_both_kinds_of_names() -> None:
     assert found.security.credentials is not None
     assert found.security.credentials.username == "me"
     assert "secret" not in repr(found)
+
+
+def test_an_app_gives_each_client_the_settings_that_it_has_and_what_none_has_is_refused() -> None:
+    from qanat.client.consumer.settings import ConsumerSettings
+    from qanat.client.producer.settings import ProducerSettings
+    from qanat.client.queue.settings import QueueSettings
+    from qanat.client.settings import settings_for
+
+    kinds = (ConsumerSettings, ProducerSettings, QueueSettings)
+    given = {"session_timeout_ms": 1, "linger.ms": 2, "prefetch_records": 3, "client_id": "x", "linger_msec": 4}
+
+    assert list(settings_for(ConsumerSettings, kinds, given)) == ["session_timeout_ms", "client_id", "linger_msec"]
+    assert list(settings_for(ProducerSettings, kinds, given)) == ["linger.ms", "client_id", "linger_msec"]
+    assert list(settings_for(QueueSettings, kinds, given)) == ["prefetch_records", "client_id", "linger_msec"]
+    with pytest.raises(UnknownSettingError, match="did you mean linger_ms"):
+        read_settings(ProducerSettings, BROKER, settings_for(ProducerSettings, kinds, given))

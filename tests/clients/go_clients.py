@@ -1,27 +1,22 @@
-"""sarama and franz-go: two programs in Go, built into `.cache/` by `make clients`.
+"""sarama and franz-go: two programs in Go, built into `.cache/`, once.
 
-Building them from nothing takes two cores most of a minute, so an ordinary run of the tests uses what is
-built and otherwise says how to get it.
+Building them from nothing takes two cores most of a minute; Go itself comes from PyPI where the machine has none.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 from tests.clients.capabilities import CODECS
 from tests.clients.remote import RemoteClient
-from tests.fetching import Unavailable
+from tests.fetching import Unavailable, fetch_once
+from tools.toolchains.go import environment, have_go, need_modules
 
 SOURCES = Path(__file__).parent / "go"
 PROGRAMS = Path(__file__).resolve().parents[2] / ".cache" / "go-clients"
 LIMIT_SECONDS = 300
-USUAL_FOLDER = "/usr/local/go/bin"
-"""Where Go's own archive is unpacked to, which few put on their path."""
 
 
 class Sarama(RemoteClient):
@@ -52,38 +47,30 @@ def version_of(module: str) -> str:
 
 
 def built(name: str) -> Path:
-    """The program, built where its sources have changed since, or where this run may take its time."""
-    PROGRAMS.mkdir(parents=True, exist_ok=True)
+    """The program, built where it is missing or older than its sources."""
     program = PROGRAMS / name
-    with (PROGRAMS / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        newest = max(path.stat().st_mtime for path in SOURCES.rglob("*") if path.is_file())
-        if not program.exists() or program.stat().st_mtime < newest:
-            if not program.exists() and "QANAT_CLIENT_RESULTS" not in os.environ:
-                raise Unavailable(f"it is not in .cache/{PROGRAMS.name}; `make clients` builds it")
-            _build(name)
+    newest = max(path.stat().st_mtime for path in SOURCES.rglob("*") if path.is_file())
+    fetch_once(PROGRAMS.name, lambda: program.exists() and program.stat().st_mtime >= newest, _build)
     return program
 
 
-def _build(name: str) -> None:
-    go = shutil.which("go") or shutil.which("go", path=USUAL_FOLDER)
-    if go is None:
-        raise Unavailable("there is no Go (go) on this machine")
-    if os.environ.get("QANAT_OFFLINE") == "1":
-        raise Unavailable("QANAT_OFFLINE=1 forbids to fetch its modules")
+def _build() -> None:
+    go = str(have_go())
+    need_modules("modules of Go")
     # Fetching may fail for reasons that are not ours; a program that does not compile is our fault.
     if (fetched := _run(go, "mod", "download")).returncode:
         raise Unavailable(f"go cannot fetch its modules (exit code {fetched.returncode})")
-    done = _run(go, "build", "-o", str(PROGRAMS / name), f"./{name}")
+    PROGRAMS.mkdir(parents=True, exist_ok=True)
+    done = _run(go, "build", "-o", f"{PROGRAMS}/", "./sarama", "./franz")
     assert done.returncode == 0, done.stderr[-2000:]
+    for name in ("sarama", "franz"):
+        (PROGRAMS / name).touch()  # Go leaves a program as it is whose sources have the same content.
 
 
 def _run(*command: str) -> subprocess.CompletedProcess[str]:
-    # A module asks for a Go of its own age: one that is older says so instead of fetching a newer one.
-    environment = {**os.environ, "GOTOOLCHAIN": "local"}
     try:
         return subprocess.run(
-            command, cwd=SOURCES, env=environment, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False
+            command, cwd=SOURCES, env=environment(), capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
         raise Unavailable(f"{' '.join(command[1:3])} took more than {LIMIT_SECONDS} seconds") from None

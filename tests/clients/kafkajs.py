@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 from pathlib import Path
 
 from tests.clients.remote import RemoteClient
 from tests.fetching import CACHE, Unavailable, fetch_once
+from tools.toolchains.node import have_node, need_packages
 
 VERSION = "2.2.4"
 FOLDER = CACHE / f"kafkajs-{VERSION}"
@@ -23,25 +22,21 @@ class KafkaJs(RemoteClient):
     def __init__(self, address: str) -> None:
         folder = installed()
         package = json.loads((folder / "node_modules" / "kafkajs" / "package.json").read_text())
-        super().__init__(["node", str(PROGRAM), str(folder), address], package["version"])
+        super().__init__([have_node().program, str(PROGRAM), str(folder), address], package["version"])
 
 
 def installed() -> Path:
     """The folder that has it, fetched first where it is missing."""
-    if shutil.which("node") is None:
-        raise Unavailable("there is no Node.js (node) on this machine")
     package = FOLDER / "node_modules" / "kafkajs" / "package.json"
     fetch_once(FOLDER.name, package.exists, _install)
     return FOLDER
 
 
 def _install() -> None:
-    if os.environ.get("QANAT_OFFLINE") == "1":
-        raise Unavailable(f"it is not in .cache/{FOLDER.name}, and QANAT_OFFLINE=1 forbids to fetch it")
-    if shutil.which("npm") is None:
-        raise Unavailable(f"it is not in .cache/{FOLDER.name}, and there is no npm to fetch it with")
+    npm = have_node().npm
+    need_packages(FOLDER.name)
     FOLDER.mkdir(exist_ok=True)
-    command = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", "--prefix", str(FOLDER)]
+    command = [*npm, "install", "--no-audit", "--no-fund", "--loglevel=error", "--prefix", str(FOLDER)]
     try:
         done = subprocess.run(
             [*command, f"kafkajs@{VERSION}"], capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False

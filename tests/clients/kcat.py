@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import signal
 import subprocess
 import threading
 from collections.abc import Sequence
 
 from tests.clients.capabilities import CODECS, Progress
-from tests.fetching import Unavailable, fetch_once
+from tools.toolchains.kcat import have_kcat
 
 SECONDS = 20
-INSTALL_SECONDS = 60
 _ASSIGNED = re.compile(r"(\[\d+\])")
 
 
@@ -67,13 +64,15 @@ class Kcat:
     codecs = CODECS
 
     def __init__(self, address: str) -> None:
-        fetch_once("kcat", lambda: shutil.which("kcat") is not None, _install)
-        self._command = ["kcat", "-q", "-b", address, "-X", "log_level=0"]
-        self._loud = ["kcat", "-b", address]
+        self._program = str(have_kcat())
+        self._command = [self._program, "-q", "-b", address, "-X", "log_level=0"]
+        self._loud = [self._program, "-b", address]
 
     @property
     def version(self) -> str:
-        shown = subprocess.run(["kcat", "-V"], capture_output=True, text=True, check=False, timeout=SECONDS).stdout
+        shown = subprocess.run(
+            [self._program, "-V"], capture_output=True, text=True, check=False, timeout=SECONDS
+        ).stdout
         kcat, librdkafka = re.search(r"Version ([\d.]+)", shown), re.search(r"librdkafka ([\d.]+)", shown)
         return f"{kcat[1] if kcat else '?'} (librdkafka {librdkafka[1] if librdkafka else '?'})"
 
@@ -112,16 +111,3 @@ class Kcat:
 
     def close(self) -> None:
         """Every command has ended."""
-
-
-def _install() -> None:
-    """Debian's package, where we may install it."""
-    may_install = os.geteuid() == 0 and shutil.which("apt-get") is not None and os.environ.get("QANAT_OFFLINE") != "1"
-    if may_install:
-        command = ["apt-get", "install", "-y", "--no-install-recommends", "kcat"]
-        try:
-            subprocess.run(command, capture_output=True, timeout=INSTALL_SECONDS, check=False)
-        except subprocess.TimeoutExpired:
-            raise Unavailable(f"apt-get did not bring it within {INSTALL_SECONDS} seconds") from None
-    if shutil.which("kcat") is None:
-        raise Unavailable("it is not installed (Debian: apt install kcat)")

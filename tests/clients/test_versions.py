@@ -11,6 +11,7 @@ from tests.clients.conftest import Connect
 from tests.clients.ranges import RANGES, Ranges
 from tests.servers.kafka.raw import RawClient
 from tests.testing.clients import SECONDS
+from tools.toolchains.kcat import have_kcat
 
 from qanat.api.api_table import SERVED
 from qanat.model.error_codes import ErrorCode
@@ -193,7 +194,7 @@ def test_the_group_apis_are_advertised_from_0(raw: RawClient) -> None:
 def test_an_old_librdkafka_finds_every_feature_it_needs(broker: EmbeddedBroker, connect: Connect) -> None:
     """Two it does not find, as with Kafka 4: they look for Fetch 1 and 2 (ThrottleTime, MsgVer1) and are of no use."""
     connect("kcat")
-    command = ["kcat", "-b", broker.bootstrap_servers, "-L", "-X", "debug=feature"]
+    command = [str(have_kcat()), "-b", broker.bootstrap_servers, "-L", "-X", "debug=feature"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     enabled = set(re.findall(r"Enabling feature (\w+)", done.stderr))
 

@@ -13,8 +13,8 @@ from qanat.cluster.host_defaults import completed_internal_topics, has_several_h
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.store import Delete, Put
-from qanat.cluster.topic_names import OFFSETS_TOPIC
 from qanat.cluster.topics import CreateTopic, TopicDefaults, TopicPlan, decide_create
+from qanat.model.topic_names import OFFSETS_TOPIC
 
 UNTOLD = TopicDefaults(2, None, by_hosts=True)
 

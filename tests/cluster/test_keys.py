@@ -34,6 +34,7 @@ TOPIC_ID = TopicId(UUID(int=0xFFFE << 96 | 7))
         (keys.api_key("0123456789abcdef"), keys.ApiKeyKey("0123456789abcdef")),
         (keys.credential("a/b %2F ü", "SCRAM-SHA-256"), keys.CredentialKey("a/b %2F ü", "SCRAM-SHA-256")),
         (keys.SCRAM_SECRET, keys.ScramSecretKey()),
+        (keys.push_refresh(TOPIC_ID, "a/b %2F ü"), keys.PushRefreshKey(TOPIC_ID, "a/b %2F ü")),
     ],
 )
 def test_a_key_is_read_as_it_was_written(key: str, parsed: keys.Key) -> None:
@@ -52,6 +53,7 @@ def test_a_key_is_read_as_it_was_written(key: str, parsed: keys.Key) -> None:
         "/qanat/topics/",
         "/qanat/topics/a/b",
         "/qanat/group-configs/a/b",
+        "/qanat/push-refreshes/short/group",
         "/qanat/topic-configs/a/b",
         "/qanat/topic-ids/short",
         "/qanat/topic-ids/" + "=" * 22,

@@ -8,7 +8,6 @@ from tests.cluster.images import apply, image_with, new_topic_id
 from qanat.cluster import keys, values
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.store import Absent, Delete, DeletePrefix, ModifiedAt, Put
-from qanat.cluster.topic_names import name_problem
 from qanat.cluster.topics import (
     PARTITIONS_MAX,
     CreateTopic,
@@ -21,6 +20,7 @@ from qanat.cluster.topics import (
 from qanat.log.settings import LogSettings
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicId
+from qanat.model.topic_names import name_problem
 
 IMAGE = image_with([0, 1, 2])
 
@@ -242,6 +242,7 @@ def test_deleting_removes_all_that_belongs_to_a_topic() -> None:
         Delete(keys.topic_id(request.topic_id)),
         Delete(keys.topic_config("a")),
         DeletePrefix(keys.partitions_of(request.topic_id)),
+        DeletePrefix(keys.push_refreshes_of(request.topic_id)),
     )
     apply(image, plan.operations)
     assert list(image.revisions) == list(untouched)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tools.kafka_jars import JarsUnavailableError, have_jars
+from tools.toolchains import registries
 
 pytestmark = pytest.mark.long
 
@@ -35,9 +36,11 @@ class Machine:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.programs = folder / "programs"
         self.programs.mkdir()
+        self.has_registry = True
         self.jars = folder / "cache" / "kafka-4.1.0"
         monkeypatch.setenv("PATH", str(self.programs))
         monkeypatch.delenv("QANAT_OFFLINE", raising=False)
+        monkeypatch.setattr(registries, "answers", lambda url: self.has_registry)
 
     def install(self, name: str, script: str) -> None:
         path = self.programs / name
@@ -117,6 +120,15 @@ def test_a_fetch_that_takes_too_long_is_given_up(machine: Machine) -> None:
     assert "within 1 seconds" in refusal(machine, limit_seconds=1)
     assert time.monotonic() - began < 10
     assert [path.name for path in machine.jars.parent.iterdir() if path.is_dir()] == []
+
+
+def test_maven_is_not_started_where_its_repository_does_not_answer(machine: Machine) -> None:
+    machine.install("java", JAVA_17)
+    machine.install("mvn", BRINGS_JARS)
+    machine.has_registry = False
+
+    assert "does not answer within 3 seconds" in refusal(machine)
+    assert not (machine.programs / "runs").exists()
 
 
 def test_whoever_waits_for_a_failing_fetch_shares_its_failure(machine: Machine) -> None:

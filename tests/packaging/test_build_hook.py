@@ -8,17 +8,15 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import subprocess
-import sys
 import sysconfig
 import zipfile
 from pathlib import Path
 
 import pytest
+from tests.packaging.building import ROOT, build_wheel
 
 from qanat.app.doctor.machine_checks import native_modules
 
-ROOT = Path(__file__).resolve().parents[2]
 NOTICE = "the per-record core stays interpreted"
 
 HAS_COMPILER = (
@@ -41,22 +39,13 @@ def toy(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def build_wheel(root: Path, **environment: str) -> tuple[Path, str]:
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(root / "dist")]
-    clean = {name: value for name, value in os.environ.items() if name != "QANAT_PURE"}
-    done = subprocess.run(command, cwd=root, env={**clean, **environment}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (wheel,) = (root / "dist").glob("*.whl")
-    return wheel, done.stdout + done.stderr
-
-
 def compiled_in(wheel: Path) -> list[str]:
     return [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith((".so", ".pyd"))]
 
 
 @pytest.mark.skipif(not HAS_COMPILER, reason="there is no C compiler on this machine")
 def test_with_a_compiler_the_wheel_is_compiled_and_tagged(toy: Path) -> None:
-    wheel, output = build_wheel(toy)
+    wheel, output = build_wheel(toy, toy / "dist")
 
     assert len(compiled_in(wheel)) == 1
     assert not wheel.name.endswith("py3-none-any.whl")
@@ -64,7 +53,7 @@ def test_with_a_compiler_the_wheel_is_compiled_and_tagged(toy: Path) -> None:
 
 
 def test_without_a_compiler_the_wheel_is_pure_and_says_so(toy: Path) -> None:
-    wheel, output = build_wheel(toy, CC="no-such-compiler", LDSHARED="no-such-compiler")
+    wheel, output = build_wheel(toy, toy / "dist", CC="no-such-compiler", LDSHARED="no-such-compiler")
 
     assert compiled_in(wheel) == []
     assert wheel.name.endswith("py3-none-any.whl")
@@ -73,14 +62,14 @@ def test_without_a_compiler_the_wheel_is_pure_and_says_so(toy: Path) -> None:
 
 def test_a_source_that_does_not_compile_makes_a_pure_wheel(toy: Path) -> None:
     (toy / "src" / "qanat" / "core.pxd").write_text("this is no declaration\n")
-    wheel, output = build_wheel(toy)
+    wheel, output = build_wheel(toy, toy / "dist")
 
     assert wheel.name.endswith("py3-none-any.whl")
     assert NOTICE in output
 
 
 def test_a_pure_wheel_can_be_asked_for(toy: Path) -> None:
-    wheel, output = build_wheel(toy, QANAT_PURE="1")
+    wheel, output = build_wheel(toy, toy / "dist", QANAT_PURE="1")
 
     assert wheel.name.endswith("py3-none-any.whl")
     assert "QANAT_PURE is set" in output
@@ -92,3 +81,47 @@ def test_with_a_compiler_nothing_of_the_core_stays_interpreted() -> None:
     _, interpreted = native_modules()
 
     assert interpreted == [], "make setup compiles; its notice says why it could not"
+
+
+def test_a_release_that_would_stay_interpreted_fails(toy: Path) -> None:
+    said = refused_build(toy, QANAT_RELEASE="1", CC="no-such-compiler", LDSHARED="no-such-compiler")
+
+    assert "a release is compiled, and this one would not be" in said
+
+
+def test_modules_compiled_elsewhere_make_a_wheel_for_their_python(toy: Path) -> None:
+    (toy / "built" / "qanat").mkdir(parents=True)
+    (toy / "built" / "TAG").write_text("cp399-cp399-manylinux_2_17_x86_64")
+    (toy / "built" / "qanat" / "core.cpython-399-x86_64-linux-gnu.so").write_bytes(b"\x7fELF")
+
+    wheel, _ = build_wheel(toy, toy / "dist", QANAT_PREBUILT=str(toy / "built"))
+
+    assert wheel.name == "qanat-0.1.0-cp399-cp399-manylinux_2_17_x86_64.whl"
+    assert compiled_in(wheel) == ["qanat/core.cpython-399-x86_64-linux-gnu.so"]
+
+
+def test_a_module_that_was_not_compiled_elsewhere_fails_the_release(toy: Path) -> None:
+    (toy / "built").mkdir()
+
+    said = refused_build(toy, QANAT_PREBUILT=str(toy / "built"))
+
+    assert "has 0 compiled forms of qanat/core, and a release needs one" in said
+
+
+def test_a_free_threaded_python_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    hook = importlib.util.spec_from_file_location("hook", ROOT / "hatch_build.py")
+    assert hook is not None
+    assert hook.loader is not None
+    module = importlib.util.module_from_spec(hook)
+    hook.loader.exec_module(module)
+    module.refuse_free_threading()
+    monkeypatch.setattr(sysconfig, "get_config_var", lambda name: int(name == "Py_GIL_DISABLED"))
+
+    with pytest.raises(RuntimeError, match="is a free-threaded build, which Qanat does not support"):
+        module.refuse_free_threading()
+
+
+def refused_build(project: Path, **environment: str) -> str:
+    with pytest.raises(AssertionError) as refused:
+        build_wheel(project, project / "dist", **environment)
+    return str(refused.value)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from verify.restart.power import check_images, cut_images
 
 IMAGES = 120
 
 
+@pytest.mark.long
+@pytest.mark.data
 def test_what_was_acknowledged_before_a_power_cut_is_there_after_it(tmp_path: Path) -> None:
     ledger, images = cut_images(tmp_path, IMAGES, seed=1)
     assert len(images) >= IMAGES

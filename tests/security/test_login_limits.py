@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qanat.security import plain, scram
-from qanat.security.login_limits import FORGET_S, LoginBudgets, LoginLimits
+from qanat.security.login_limits import FORGET_S, REFUSALS_PER_S, LoginBudgets, LoginLimits
 
 HOST, OTHER = "10.0.0.1", "10.0.0.2"
 ONLY_PER_USER = LoginBudgets(failures_per_user=3, failures_per_address_per_s=0, longest_wait_s=10)
@@ -121,6 +121,36 @@ def test_a_full_table_forgets_the_pair_whose_failure_is_longest_ago() -> None:
     assert limits.wait_s(HOST, "alice", 0.0) > 0
 
 
+def shut_out_after(limits: LoginLimits, host: str, now_s: float = 0.0) -> int:
+    """How many refusals an address gets before its connections are closed unread."""
+    for count in range(1000):
+        if limits.is_shut_out(host, now_s):
+            return count
+        limits.note_refused(host, now_s)
+    return 1000
+
+
+def test_an_address_that_is_refused_too_often_is_shut_out_for_a_moment() -> None:
+    limits = LoginLimits()
+    assert shut_out_after(limits, HOST) == REFUSALS_PER_S
+    assert not limits.is_shut_out(OTHER, 0.0)
+    assert not limits.is_shut_out(HOST, 1 / REFUSALS_PER_S)
+    assert shut_out_after(limits, HOST, 1 / REFUSALS_PER_S) == 1
+
+
+def test_an_address_that_a_user_logged_in_from_is_never_shut_out() -> None:
+    limits = LoginLimits()
+    limits.note_succeeded(HOST, "alice")
+    assert shut_out_after(limits, HOST) == 1000
+
+
+def test_an_address_that_has_failed_but_was_never_refused_is_let_in() -> None:
+    limits = LoginLimits()
+    for _ in range(1000):
+        limits.note_failed(HOST, "alice", 0.0)
+    assert not limits.is_shut_out(HOST, 0.0)
+
+
 _EVENTS = st.lists(
     st.tuples(
         st.sampled_from([HOST, OTHER, "2001:db8::1"]),
@@ -144,13 +174,14 @@ def test_no_history_evaluates_more_than_the_budgets_allow_or_keeps_more_than_the
         wait_s = limits.wait_s(host, user, now_s)
         assert 0 <= wait_s <= 8
         if wait_s:
+            limits.note_refused(host, now_s)
             continue
         if is_right:
             limits.note_succeeded(host, user)
         else:
             limits.note_failed(host, user, now_s)
             failures.append((host, now_s))
-        assert limits.entry_count <= 3 * entries_max
+        assert limits.entry_count <= 5 * entries_max
     if not any(is_right for _, _, is_right, _ in events) and entries_max >= 3:
         for host, at_s in failures:
             within = [one for one, then_s in failures if one == host and at_s <= then_s < at_s + 1]

@@ -121,6 +121,28 @@ def test_bare_tokens_are_limited_as_well(node: ServedNode) -> None:
     assert node.node.broker.counters.logins_refused == 2
 
 
+def test_an_address_that_goes_on_guessing_is_closed_unread_and_others_are_served(
+    node: ServedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(login_limits, "REFUSALS_PER_S", 0.01)  # Longer than the test; the first one is answered.
+    for number in range(5):
+        login(node, "PLAIN", "alice", f"guess-{number}")
+    answered = sum(_is_answered(node) for _ in range(20))
+    assert answered == 1
+    assert node.node.broker.counters.logins_refused == 20
+    assert login(node, "PLAIN", "alice", "secret", ELSEWHERE) == (0, None)
+
+
+def _is_answered(node: ServedNode) -> bool:
+    with RawClient(node.node.address) as client:
+        try:
+            client.ask(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest("PLAIN"))
+            client.ask(ApiKey.SASL_AUTHENTICATE, 2, SaslAuthenticateRequest(b"\0alice\0guess"))
+        except (EOFError, ConnectionError):
+            return False
+        return True
+
+
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_guesses_over_many_names_at_once_are_evaluated_a_few_times_a_second(node: ServedNode, mechanism: str) -> None:
     guesses = 60

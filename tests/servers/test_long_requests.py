@@ -153,6 +153,7 @@ def _frame(case: Case) -> bytes:
     return replace(case, rows_max=min(case.rows_max, ROWS_MAX)).largest()[1]
 
 
+@pytest.mark.long
 def test_no_request_is_handled_for_long_without_a_yield(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # Its handles can be looked into.
         found = runner.run(most_calls_of_each(tmp_path, monkeypatch))

@@ -145,6 +145,18 @@ def exactly(client: socket.socket, size: int) -> bytes:
     return bytes(received)
 
 
+PUSH_TYPES = range(1, 9)
+"""First bytes of the push protocol: what begins with one and is no frame gets an ERROR frame before the end."""
+
+
+def is_ended(client: socket.socket, sent: bytes, timeout_s: float = TIMEOUT_S) -> bool:
+    """Whether a connection that sent this at its start is closed; with an ERROR of push first, where it speaks push."""
+    how = ending(client, timeout_s)
+    while how == "answered" and sent[:1] and sent[0] in PUSH_TYPES:
+        how = ending(client, timeout_s)
+    return how == "closed"
+
+
 def ending(client: socket.socket, timeout_s: float = TIMEOUT_S) -> str:
     """How a connection ends: `closed`, `answered`, or `silent`."""
     client.settimeout(timeout_s)

@@ -6,7 +6,8 @@ import pytest
 from verify.clusters.run import ClusterRun
 from verify.clusters.sweep import run_twice
 
-SEEDS = 100
+SEEDS = 20
+MORE_SEEDS = 100
 LONG_SEEDS = 300
 PER_TEST = 10
 
@@ -25,8 +26,15 @@ def test_nothing_is_lost(first: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("first", range(SEEDS + 1, LONG_SEEDS + 1, PER_TEST))
+@pytest.mark.data
+@pytest.mark.parametrize("first", range(SEEDS + 1, MORE_SEEDS + 1, PER_TEST))
 def test_nothing_is_lost_by_more_seeds(first: int) -> None:
+    check(range(first, first + PER_TEST))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(MORE_SEEDS + 1, LONG_SEEDS + 1, PER_TEST))
+def test_nothing_is_lost_by_many_seeds(first: int) -> None:
     check(range(first, first + PER_TEST))
 
 

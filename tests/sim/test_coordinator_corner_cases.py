@@ -12,7 +12,6 @@ from verify.clusters import machine as machines
 from verify.clusters.machine import Machine, wall_ms
 
 from qanat.broker.replicas.partition import EndMarker
-from qanat.cluster.topic_names import TRANSACTIONS_TOPIC
 from qanat.connection.cluster import Cluster
 from qanat.connection.committed import commit_offsets, committed_offsets
 from qanat.connection.deadline import Deadline
@@ -21,6 +20,7 @@ from qanat.log.segments.aborted_index import AbortedTransaction
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
+from qanat.model.topic_names import TRANSACTIONS_TOPIC
 from qanat.wire.records import Record, encode_batch
 
 ID = "x"

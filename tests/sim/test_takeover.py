@@ -19,7 +19,6 @@ from verify.clusters.machine import PORT, Machine, wall_ms
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.share import delivery_policies
 from qanat.broker.share.dead_letters import DeadLetters
-from qanat.cluster.topic_names import IDEMPOTENCY_TOPIC, OFFSETS_TOPIC
 from qanat.connection.cluster import Cluster
 from qanat.connection.committed import commit_offsets
 from qanat.connection.deadline import Deadline
@@ -32,6 +31,7 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.model.placement import coordinator_partition
+from qanat.model.topic_names import IDEMPOTENCY_TOPIC, OFFSETS_TOPIC
 from qanat.servers.http.context import HttpContext
 from qanat.servers.http.records import idempotency, record_parsing
 from qanat.servers.http.records.idempotency import Job

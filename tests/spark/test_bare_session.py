@@ -16,7 +16,9 @@ from qanat.testing import EmbeddedBroker
 PROGRAM = Path(__file__).with_name("bare_session.py")
 
 
-@pytest.mark.parametrize("kind", ["classic", pytest.param("connect", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.data
+@pytest.mark.parametrize("kind", ["classic", "connect"])
 def test_a_bare_session_reads_and_writes_topics(qanat_broker: EmbeddedBroker, kind: str, tmp_path: Path) -> None:
     require_java()
     qanat_broker.create_topic("orders")

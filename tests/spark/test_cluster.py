@@ -11,7 +11,7 @@ from tests.interop.conftest import ROOT
 
 from qanat.testing import EmbeddedBroker
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.data]
 
 JOB = """
 import sys

@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
 from tests.interop.conftest import ROOT
+
+pytestmark = [pytest.mark.long, pytest.mark.data]
 
 RECORDS = 9_000
 

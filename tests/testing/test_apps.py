@@ -55,7 +55,7 @@ async def committed_records(t: AppRun, topic: str) -> list[Record[Any, Any]]:
     """The records that readers of committed ones see."""
     settings: dict[str, Any] = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
     found: list[Record[Any, Any]] = []
-    async with AsyncConsumer(t.broker.address, topic, io=IoLoop.here(), **settings) as consumer:
+    async with AsyncConsumer(t.brokers.addresses, topic, io=IoLoop.here(), **settings) as consumer:
         while some := await consumer.poll(timeout_s=60):
             found += some
     return found
@@ -166,3 +166,72 @@ def test_a_broker_that_is_away_turns_health_red_with_a_reason_and_green_when_it_
         t.start_broker()
         t.advance("10s")
         assert t.health()
+
+
+def with_leaders_killed(seed: int) -> tuple[list[Any], list[bytes | None], float]:
+    """One run on three brokers: leaders and workers are killed, and come back."""
+    seen: list[Any] = []
+    app = billing(seen, exactly_once=True)
+    with qanat.testing.run(app, seed=seed, workers=2, brokers=3, topics={"invoices": 2}) as t:
+        for i in range(20):
+            t.send("orders", Order(i, f"c{i % 5}"), key=f"c{i % 5}")
+        t.advance("2s")
+        first = t.kill_leader("orders", 1)
+        for i in range(20, 30):
+            t.send("orders", Order(i, f"c{i % 5}"), key=f"c{i % 5}")
+        assert t.brokers.leader("orders", 1) not in (None, first)
+        t.kill_worker()
+        t.advance("20s")
+        t.start_broker()
+        t.advance("20s")
+        t.kill_leader("invoices")
+        t.advance("5s")
+        t.start_broker()
+        t.kill_broker()
+        t.settle()
+        assert t.health()
+        assert len(t.records("orders")) == 30
+        invoices = [one.value for one in t._do(lambda: committed_records(t, "invoices"))]
+        return seen, invoices, t.now_s
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_leader_that_is_killed_costs_no_record_no_order_and_doubles_none(seed: int) -> None:
+    seen, invoices, _ = with_leaders_killed(seed)
+    orders = [msgspec.json.decode(one or b"", type=Order) for one in invoices]
+    assert sorted(one.id for one in orders) == list(range(30))
+    for customer in {one.customer for one in orders}:
+        ids = [one.id for one in orders if one.customer == customer]
+        assert ids == sorted(ids)
+        firsts = list(dict.fromkeys(one[1] for one in seen if one[0] == customer))
+        assert firsts == sorted(firsts)
+
+
+def test_one_seed_is_one_history_with_several_brokers() -> None:
+    assert with_leaders_killed(11) == with_leaders_killed(11)
+
+
+def test_a_lone_broker_that_is_killed_comes_back_with_everything_that_was_acknowledged() -> None:
+    seen: list[Any] = []
+    with qanat.testing.run(billing(seen), topics={"invoices": 1}) as t:
+        for i in range(5):
+            t.send("orders", Order(i, "x"), key="x")
+        t.kill_broker()
+        t.advance("30s")
+        with pytest.raises(LookupError, match="no broker runs"):
+            t.records("orders")
+        t.start_broker()
+        t.settle()
+        assert len(t.records("orders")) == 5
+    assert {one[1] for one in seen} == set(range(5))
+
+
+def test_what_does_not_exist_is_named() -> None:
+    app = billing([])
+    with pytest.raises(ValueError, match="brokers=0: give a number from 1 to 9"):
+        qanat.testing.run(app, brokers=0)
+    with qanat.testing.run(app) as t:
+        with pytest.raises(LookupError, match="there is no topic 'order'; topics are"):
+            t.kill_leader("order")
+        with pytest.raises(LookupError, match="topic 'orders' has partitions 0 to 3, not 4"):
+            t.kill_leader("orders", 4)

@@ -102,9 +102,9 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Wire:
     if len(files) < len(NATIVE):
         if not has_compiler():
             pytest.skip("no C compiler: the core runs interpreted here")
-        from hatch_build import compile_into
+        import hatch_build
 
-        outputs = compile_into(tmp_path_factory.mktemp("native"))
+        outputs = hatch_build.compile_into(tmp_path_factory.mktemp("native"), hatch_build.NATIVE)
         files = {path.name.split(".")[0]: path for path in outputs if path.name.split(".")[0] in NATIVE}
         assert set(files) == set(NATIVE), "there is a compiler, yet the core was not compiled"
     return load("compiled", files)

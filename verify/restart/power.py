@@ -221,7 +221,11 @@ async def _contents(node: Node) -> Contents:
             found.records[TOPIC, partition.partition] = []
     for record in await read_all(broker, TOPIC):
         found.records[TOPIC, record.partition].append((record.offset, record.value or b""))
-    reply = await broker.groups.ask(GROUP, FetchOffsets(GROUP))
+    async with asyncio.timeout(_TIMEOUT_S):
+        reply = await broker.groups.ask(GROUP, FetchOffsets(GROUP))
+        while isinstance(reply, FetchReply) and reply.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            await asyncio.sleep(0.02)
+            reply = await broker.groups.ask(GROUP, FetchOffsets(GROUP))
     assert isinstance(reply, FetchReply)
     assert reply.error is ErrorCode.NONE, reply.error
     for one in reply.offsets:

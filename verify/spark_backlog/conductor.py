@@ -101,7 +101,9 @@ def run_over_backlog(
     now_ms = int(time.time() * 1000)
     backlog = Backlog(records, (now_ms - SPAN_MS - AFTER_MS) // HOUR_MS * HOUR_MS - HOUR_MS, seed)
     outcome = Outcome()
-    brokers = [BrokerProcess(_made(folder / name)) for name in (("source", "target")[: 1 + (pipeline == "mirror")])]
+    names = ("source", "target")[: 1 + (pipeline == "mirror")]
+    # The default keeps 1 GiB of each partition, less than a large backlog.
+    brokers = [BrokerProcess(_made(folder / name), ("log.retention.bytes=-1",)) for name in names]
     with contextlib.ExitStack() as stack:
         for broker in brokers:
             stack.callback(broker.kill)

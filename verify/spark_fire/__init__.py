@@ -5,7 +5,6 @@
 
 - `job`        the driver: two streaming queries, exactly once
 - `victims`    kills processes of a driver and of its executors
-- `elsewhere`  a network namespace for the broker, so that it is on another machine (`--elsewhere`)
 - `checks`     the contents of sink and lake, compared with the source
 - `conductor`  fills the source, kills at random times, restarts, and compares
 

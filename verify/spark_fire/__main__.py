@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tools.machines import THIS, another_machine
 from tools.spark_cluster import standalone_cluster
 
 from verify.spark_fire.conductor import copy_under_kills
-from verify.spark_fire.elsewhere import THIS, another_machine
 
 
 def main() -> int:

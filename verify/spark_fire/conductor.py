@@ -16,10 +16,10 @@ from random import Random
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from tools.machines import THIS, Machine
 
 from verify.restart.kill import BrokerProcess
 from verify.spark_fire.checks import lake_problems, topic_problems, value
-from verify.spark_fire.elsewhere import THIS, Machine
 from verify.spark_fire.job import SINK, SOURCE
 from verify.spark_fire.victims import kill_one
 

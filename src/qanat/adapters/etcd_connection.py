@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol, TypeVar
 
 import grpc
@@ -157,13 +158,15 @@ class EtcdConnection:
             raise judged(await stream.code(), await stream.details() or "the stream has ended")
         except grpc.aio.AioRpcError as error:
             raise judged(error.code(), error.details() or "") from None
+        except grpc.aio.InternalError as error:  # The connection broke while gRPC began to read.
+            raise EtcdFault(FaultKind.UNANSWERED, f"the stream has ended ({error})") from None
         except asyncio.CancelledError:
             raise self._ended_here() from None
 
     async def write_to(self, stream: Stream, request: bytes) -> None:
         try:
             await stream.write(request)
-        except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+        except (grpc.aio.AioRpcError, grpc.aio.InternalError, asyncio.InvalidStateError) as error:
             raise EtcdFault(FaultKind.UNANSWERED, f"the stream has ended ({error})") from None
 
     async def keep_alive(self, lease_id: int, timeout_s: float) -> bool:
@@ -174,8 +177,7 @@ class EtcdConnection:
             try:
                 await self.write_to(stream, messages.lease_request(lease_id))
                 is_alive = messages.read_lease(await self.read_from(stream)).ttl_s > 0
-                await stream.done_writing()
-                await stream.code()
+                await self._end(stream)
                 return is_alive
             finally:
                 stream.cancel()
@@ -184,6 +186,12 @@ class EtcdConnection:
                 self._token = None
             self.switch_member(switch_count, fault)
             raise
+
+    async def _end(self, stream: Stream) -> None:
+        """Say that nothing follows; the answer is here, so it does not matter whether etcd still hears that."""
+        with suppress(grpc.aio.AioRpcError, grpc.aio.InternalError, asyncio.InvalidStateError):
+            await stream.done_writing()
+            await stream.code()
 
     async def _attempt(self, method: str, request: bytes, timeout_s: float) -> bytes:
         self._check_open()

@@ -173,6 +173,10 @@ class MemoryFiles:
         self._locks[path] = lock = MemoryLock(path, self._locks)
         return lock
 
+    def end_locks(self) -> None:
+        """Release every lock, as the end of a process does that could not release its own."""
+        self._locks.clear()
+
     def _require_folder(self, path: str) -> None:
         if path not in self._folders:
             raise StorageError(f"there is no folder {path}; create it first")

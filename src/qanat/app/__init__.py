@@ -9,6 +9,7 @@
 - `secure`         `qanat secure`, and what `qanat cluster up --secure` sets up
 - `doctor`         `qanat doctor`
 - `bench`          `qanat bench`
+- `metrics`        `qanat metrics`: alerts and dashboards, as files
 - `completion`     `qanat completion`
 - `node`           one node: store, logs, broker and listeners, put together
 - `rules`          what is unsafe in a set-up: doctor, config check and production share it

@@ -46,9 +46,36 @@ class CommandGroup(NamedTuple):
 COMMANDS: tuple[Command | CommandGroup, ...] = (
     Command("start", "start.start:start", "Run a broker on this machine until it is stopped."),
     Command("dev", "start.dev:dev", "Run a throw-away broker in memory."),
+    Command("console", "start.console:console", "Serve the web console of a cluster to the browser of this machine."),
     Command("run", "apps.run:run", "Run the handlers of an app until it is stopped."),
     Command("produce", "records.produce:produce", "Write lines of standard input to a topic."),
     Command("consume", "records.consume:consume", "Print records of a topic."),
+    CommandGroup(
+        "push",
+        "push",
+        "Records as soon as they can be read, over the push protocol.",
+        (
+            Command("subscribe", "subscribe:subscribe", "Print records as they are pushed."),
+            Command("produce", "produce:produce", "Write lines of standard input."),
+            Command("list", "list:list_consumers", "List connected push consumers."),
+            Command("refresh", "refresh:refresh", "Give a group a topic again."),
+        ),
+    ),
+    CommandGroup(
+        "edge",
+        "edge",
+        "The tree of brokers, and applications that keep what a broker pushes.",
+        (
+            Command("consumer", "consumer:consumer", "Keep what a broker pushes, and answer queries from it."),
+            Command("tree", "tree:tree", "Show the tree that a registry holds."),
+            Command("list", "list:list_nodes", "List the nodes of a tree."),
+            Command("register", "register:register", "Add a node to the tree."),
+            Command("move", "move:move", "Give a node another role, other parents or topics."),
+            Command("retire", "retire:retire", "Remove a node from the tree."),
+            Command("test-registry", "feed_registry:feed_registry", "Feed a broker five prices, as a cloud would."),
+            Command("acceptance", "acceptance:acceptance", "Run the whole flow, from a registry to an application."),
+        ),
+    ),
     CommandGroup(
         "topic",
         "topics",
@@ -71,6 +98,7 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
         (
             Command("list", "list:list_groups", "List groups."),
             Command("describe", "describe:describe", "Show what groups have read, and their lag."),
+            Command("lag", "lag:lag", "Show the lag of all groups, the worst first."),
             Command("delete", "delete:delete", "Delete groups with their offsets."),
             Command(("reset", "seek"), "reset:reset", "Let a group read again, or skip."),
         ),
@@ -192,10 +220,20 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
             Command("settings", "settings:list_settings", "List the client settings that -X and profiles take."),
         ),
     ),
+    Command("version", "doctor.version:version", "Show what is installed here, and what of it is compiled."),
     Command(
         "doctor",
         "doctor.doctor:doctor",
         "Check this machine and the broker's security; say what to do about each finding.",
+    ),
+    CommandGroup(
+        "metrics",
+        "metrics",
+        "Alerts for Prometheus and dashboards for Grafana, as files.",
+        (
+            Command("rules", "rules:rules", "Print or write alerting and recording rules."),
+            Command("dashboards", "dashboards:dashboards", "Write five dashboards."),
+        ),
     ),
     CommandGroup(
         "log",

@@ -33,7 +33,7 @@ _AGAIN_S = 0.01
 """Delay before an interrupt is sent again that could not be raised where it arrived."""
 _ENDED_BY_SIGNAL = {128 + number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
 _CLUSTER_FLAGS = ("-X", "-b", "--bootstrap", "--bootstrap-server", "--profile", "--timeout", "-F", "--command-config")
-_SERVERS = ("start", "dev", "run")
+_SERVERS = (("start",), ("dev",), ("run",), ("edge", "consumer"))
 """Commands that handle signals themselves, and that run without standard output."""
 
 
@@ -42,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
     if list(arguments) == ["--version"]:
         # Scripts call this often; the parser would load slowly, and rich with it, to print one line.
         return _dispatch(arguments, _print_version)
-    is_server = bool(arguments) and arguments[0] in _SERVERS
+    is_server = any(tuple(arguments[: len(names)]) == names for names in _SERVERS)
     if sys.stdout is None and not is_server:
         print_error("standard output is closed: there is nowhere to print")
         return EXIT_FAILED

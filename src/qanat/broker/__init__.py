@@ -5,9 +5,11 @@ The wiring, at the top:
 - `broker`                 makes the parts below, connects them, starts and stops them
 - `metadata_events`        dispatches changes of the metadata to the parts that they concern
 - `coordinator_takeover`   coordinators load the internal partitions that this broker begins to lead
+- `group_lag`              collects how far the groups of this broker are behind, around `groups.lag`
 
 The packages, each with its own list of modules:
 
+- `edge`           the tree of brokers: the registry, and the pipe from a parent
 - `share`          share groups: records acquired, acknowledged and persisted
 - `coordinators`   group coordinator and transaction coordinator
 - `controller`     elections, auto rebalance, failure detection: the work of one broker at a time

@@ -42,6 +42,7 @@ from qanat.cluster.store import MetadataStore
 from qanat.groups.settings import GroupSettings
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.telemetry.broker_counters import BrokerCounters
+from qanat.telemetry.handler_apps import HandlerApp
 from qanat.transactions.settings import TransactionSettings
 
 if TYPE_CHECKING:
@@ -49,6 +50,10 @@ if TYPE_CHECKING:
     from qanat.broker.coordinators.transaction_coordinator import TransactionCoordinator
     from qanat.broker.coordinators.transaction_markers import MarkerWriter
     from qanat.broker.coordinators.transaction_verification import TransactionVerification
+    from qanat.broker.edge.edge_node import EdgeNode
+    from qanat.broker.edge.registry import EdgeRegistry
+    from qanat.broker.group_lag import GroupLagCollector
+    from qanat.broker.metadata.push_refreshes import PushRefreshes
     from qanat.broker.security.acl_authorizer import AclAuthorizer
     from qanat.broker.settings.group_settings import GroupConfigs
     from qanat.broker.share.administration import ShareAdministration
@@ -77,6 +82,8 @@ class Broker:
         self.runtime = runtime
         self.steady_ms = steady_ms
         self.counters = BrokerCounters()
+        self.handler_apps: Sequence[HandlerApp] = ()
+        """Apps that run in processes of their own beside this broker."""
         self.parked = ParkedTasks()
         self.park = self.parked.park
         self.ack_timeouts = AckTimeouts()
@@ -102,6 +109,8 @@ class Broker:
         )
         self.acl_authorizer: AclAuthorizer | None = None
         """The built-in authorizer, where it is configured; the ACL APIs change its rules."""
+        self.edge_node: EdgeNode | None = None
+        """This broker as a node of a tree, where it has a registry."""
         self.metadata_changes.on_topic_deleted = self._forget_share_states
         self.controller_loop = ControllerLoop(self, self.current_settings, self.peers, self.replica_logs)
         self.failure_detection = FailureDetection(self, self.peers)
@@ -159,6 +168,24 @@ class Broker:
         from qanat.broker.coordinators.group_coordinator import GroupCoordinator
 
         return GroupCoordinator(self, self.current_settings.groups, steady_ms, self._assignors)
+
+    @cached_property
+    def group_lag(self) -> GroupLagCollector:
+        from qanat.broker.group_lag import GroupLagCollector
+
+        return GroupLagCollector(self)
+
+    @cached_property
+    def push_refreshes(self) -> PushRefreshes:
+        from qanat.broker.metadata.push_refreshes import PushRefreshes
+
+        return PushRefreshes(self.metadata, self.parked)
+
+    @cached_property
+    def edge_registry(self) -> EdgeRegistry:
+        from qanat.broker.edge.registry import EdgeRegistry
+
+        return EdgeRegistry(self.metadata.store, self.parked)
 
     @cached_property
     def group_configs(self) -> GroupConfigs:

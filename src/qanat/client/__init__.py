@@ -3,10 +3,12 @@
 - `errors`    what goes wrong, each with what to do
 - `settings`  settings by Python's names or Kafka's, of every client
 - `io_loop`   where the client's network traffic runs: a thread, or the caller's event loop
+- `trace_headers`  W3C Trace Context, by OpenTelemetry
 - `records`   records, receipts, and where a record was written
 - `producer`  `Producer` and `AsyncProducer`
 - `consumer`  `Consumer` and `AsyncConsumer`
 - `queue`     `QueueConsumer` and `AsyncQueueConsumer`
+- `push`      `PushConsumer`, `PushProducer` and their asynchronous twins: Qanat's push protocol
 - `app`       `App`: handlers with order, retries, dead letters, exactly once; `qanat run`
 - `serializers`  bytes, str, JSON, msgspec, pydantic, Avro, Protobuf
 - `java_names`  `MessageProducer`, `MessageConsumer`: Java's examples line by line
@@ -22,9 +24,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from qanat.client.app.app import App, AppError
     from qanat.client.app.context import Context, HandlerCancelledError
-    from qanat.client.app.handlers import HandlerFailedError
+    from qanat.client.app.handlers import ErrorHandler, HandlerFailedError, Reaction
     from qanat.client.app.health import Health
-    from qanat.client.app.retry import Retry
+    from qanat.client.app.retry import Retry, RetryPolicy
     from qanat.client.app.sending import Send
     from qanat.client.consumer.async_consumer import AsyncConsumer
     from qanat.client.consumer.group_metadata import ConsumerGroupMetadata, ConsumerHealth
@@ -53,9 +55,13 @@ if TYPE_CHECKING:
     )
     from qanat.client.producer.async_producer import AsyncProducer, Transaction
     from qanat.client.producer.sync_producer import Producer
+    from qanat.client.push.consumers import AsyncPushConsumer, PushConsumer
+    from qanat.client.push.producers import AsyncPushProducer, PushProducer
     from qanat.client.queue.consumers import AsyncQueueConsumer, QueueConsumer
     from qanat.client.queue.verdicts import FencingToken, Verdict
     from qanat.client.records import Metadata, Receipt, Record
+    from qanat.connection.push.receiving import ResumePoint
+    from qanat.connection.push.refreshing import Refresh, RefreshRange
     from qanat.model.ids import TopicPartition
 
 __all__ = [
@@ -63,6 +69,8 @@ __all__ = [
     "AppError",
     "AsyncConsumer",
     "AsyncProducer",
+    "AsyncPushConsumer",
+    "AsyncPushProducer",
     "AsyncQueueConsumer",
     "CalledOffsets",
     "ClientError",
@@ -74,6 +82,7 @@ __all__ = [
     "ConsumerRecords",
     "Context",
     "DeliveryError",
+    "ErrorHandler",
     "FencedError",
     "FencingToken",
     "ForkedError",
@@ -89,10 +98,17 @@ __all__ = [
     "OffsetStore",
     "Producer",
     "ProducerRecord",
+    "PushConsumer",
+    "PushProducer",
     "QueueConsumer",
+    "Reaction",
     "Receipt",
     "Record",
+    "Refresh",
+    "RefreshRange",
+    "ResumePoint",
     "Retry",
+    "RetryPolicy",
     "Send",
     "SerializationError",
     "SignatureError",
@@ -109,6 +125,8 @@ _HOMES = {
     "AppError": "qanat.client.app.app",
     "AsyncConsumer": "qanat.client.consumer.async_consumer",
     "AsyncProducer": "qanat.client.producer.async_producer",
+    "AsyncPushConsumer": "qanat.client.push.consumers",
+    "AsyncPushProducer": "qanat.client.push.producers",
     "AsyncQueueConsumer": "qanat.client.queue.consumers",
     "CalledOffsets": "qanat.client.consumer.offset_stores",
     "ClientError": "qanat.client.errors",
@@ -120,6 +138,7 @@ _HOMES = {
     "ConsumerRecords": "qanat.client.java_names",
     "Context": "qanat.client.app.context",
     "DeliveryError": "qanat.client.errors",
+    "ErrorHandler": "qanat.client.app.handlers",
     "FencedError": "qanat.client.errors",
     "FencingToken": "qanat.client.queue.verdicts",
     "ForkedError": "qanat.client.errors",
@@ -135,10 +154,17 @@ _HOMES = {
     "OffsetStore": "qanat.client.consumer.offset_stores",
     "Producer": "qanat.client.producer.sync_producer",
     "ProducerRecord": "qanat.client.java_names",
+    "PushConsumer": "qanat.client.push.consumers",
+    "PushProducer": "qanat.client.push.producers",
     "QueueConsumer": "qanat.client.queue.consumers",
+    "Reaction": "qanat.client.app.handlers",
     "Receipt": "qanat.client.records",
     "Record": "qanat.client.records",
+    "Refresh": "qanat.connection.push.refreshing",
+    "RefreshRange": "qanat.connection.push.refreshing",
+    "ResumePoint": "qanat.connection.push.receiving",
     "Retry": "qanat.client.app.retry",
+    "RetryPolicy": "qanat.client.app.retry",
     "Send": "qanat.client.app.sending",
     "SerializationError": "qanat.client.errors",
     "SignatureError": "qanat.client.errors",

@@ -64,6 +64,11 @@ class TransactionError(ClientError):
 
     code = ErrorCode.INVALID_TXN_STATE
 
+    def __init__(self, message: str, *, may_be_committed: bool = False) -> None:
+        super().__init__(message)
+        self.may_be_committed = may_be_committed
+        """Whether the transaction may be committed all the same: the coordinator's answer was lost."""
+
 
 class LockLostError(ClientError):
     """The lock of a queue's record expired before the acknowledgement: another consumer may have the record."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -30,8 +31,11 @@ class IoLoop:
         self._thread = thread
         self.is_here = thread is None
         """Whether it is the caller's own loop."""
-        self._is_closed = False
+        self.is_closed = False
         self._pid = os.getpid()
+        self.is_usable = True
+        """Whether `check` would raise nothing; cheaper to ask."""
+        _loops.add(self)
 
     @staticmethod
     def start(name: str) -> IoLoop:
@@ -67,22 +71,39 @@ class IoLoop:
 
     def check(self) -> None:
         """Raise `ClosedError` after the end, `ForkedError` in a child process."""
+        if self.is_usable:
+            return
         if self._pid != os.getpid():
             raise ForkedError(
                 f"{self.name} was made in process {self._pid} and cannot be used in its fork {os.getpid()}: "
                 "make a client after the fork (gunicorn: in post_fork; Celery: in worker_process_init)"
             )
-        if self._is_closed:
+        if self.is_closed:
             raise ClosedError(f"{self.name} is closed: make another one")
 
     def close(self) -> None:
-        """End the thread; the caller's own loop stays. Called after all work has ended, and from another thread."""
-        if self._is_closed or self._pid != os.getpid():
+        """End the thread; the caller's own loop stays. Called from another thread.
+
+        Clients that are still open end with it. They leave no group: their partitions wait for the session timeout.
+        """
+        if not self.is_usable:
             return
-        self._is_closed = True
+        self.is_closed, self.is_usable = True, False
         if self._thread is not None:
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join(_JOIN_S)
+
+
+_loops: weakref.WeakSet[IoLoop] = weakref.WeakSet()
+
+
+def _lose_all() -> None:
+    """In the child of a fork: the threads are not there, and the sockets are the parent's."""
+    for one in _loops:
+        one.is_usable = False
+
+
+os.register_at_fork(after_in_child=_lose_all)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -105,5 +126,8 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
             if left:
                 loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
             loop.run_until_complete(loop.shutdown_asyncgens())
+            from qanat.connection.channel import abort_channels  # Imported by now, where there is a connection.
+
+            loop.run_until_complete(abort_channels())
         finally:
             loop.close()

@@ -110,14 +110,33 @@ def read_settings(kind: type[S], servers: Servers, given: Mapping[str, object]) 
     return kind(**fields)
 
 
+def settings_for(
+    kind: type[ClientSettings], kinds: Sequence[type[ClientSettings]], given: Mapping[str, object]
+) -> dict[str, object]:
+    """Settings for several kinds of clients, without those that only others have; what none has stays."""
+    return {
+        name: value
+        for name, value in given.items()
+        if _is_known(kind, _plain(kind, name)) or not any(_is_known(one, _plain(one, name)) for one in kinds)
+    }
+
+
+def _plain(kind: type[ClientSettings], name: str) -> str:
+    plain = name.replace(".", "_").replace("-", "_")
+    return kind.ALIASES.get(plain, plain)
+
+
+def _is_known(kind: type[ClientSettings], plain: str) -> bool:
+    is_field = plain in kind.__struct_fields__ and plain != "security"
+    return is_field or plain in _SECURITY or plain in kind.IGNORED
+
+
 def _known_name(kind: type[ClientSettings], name: str) -> str:
     """The field's name, or the security setting's, or an ignored one's."""
-    plain = name.replace(".", "_").replace("-", "_")
-    plain = kind.ALIASES.get(plain, plain)
-    known = set(kind.__struct_fields__) - {"security"}
-    if plain in known or plain in _SECURITY or plain in kind.IGNORED:
+    plain = _plain(kind, name)
+    if _is_known(kind, plain):
         return plain
-    names = sorted({*known, *_SECURITY, *kind.ALIASES})
+    names = sorted({*kind.__struct_fields__, *_SECURITY, *kind.ALIASES} - {"security"})
     if "." in name:
         names = [one.replace("_", ".") for one in names]
     raise UnknownSettingError(

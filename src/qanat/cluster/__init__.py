@@ -29,7 +29,6 @@ Topics:
 
 - `topics`             create, delete, add partitions: one commit each
 - `topic_configs`      settings of topics, brokers and groups, likewise
-- `topic_names`        which names a topic may have
 - `rejection`          a decision's "no"
 
 Rule 1: decisions read the image and return a commit; they do nothing themselves.

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from qanat.cluster import values
 from qanat.cluster.image import MetadataImage
-from qanat.cluster.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
+from qanat.model.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 
 HOSTS_MIN = 3
 REPLICAS = 3

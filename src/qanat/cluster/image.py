@@ -24,8 +24,9 @@ from qanat.cluster.store import (
     Revision,
     Snapshot,
 )
-from qanat.cluster.topic_names import metric_name
 from qanat.model.ids import TopicId
+from qanat.model.push_refreshes import PushRefresh
+from qanat.model.topic_names import metric_name
 
 _NOTHING: Mapping[str, str] = {}
 
@@ -74,6 +75,8 @@ class MetadataImage:
         self.scram_secret = b""
         self.api_keys: dict[str, values.ApiKey] = {}
         """By their ids."""
+        self.push_refreshes: dict[tuple[str, str], PushRefresh] = {}
+        """The newest refresh of push subscribers, by topic id and group."""
         self.unreadable: dict[str, str] = {}
         self.revisions: dict[str, Revision] = {}
         """When each key of the store, known or not, was last written."""
@@ -135,6 +138,11 @@ class MetadataImage:
     def broker_overrides(self, node_id: int | None) -> Mapping[str, str]:
         """The overrides of one broker, or with `None` of all of them."""
         return self.broker_configs.get(node_id, _NOTHING)
+
+    def push_refresh(self, topic: str, group_id: str) -> PushRefresh | None:
+        """The newest refresh of a topic for a group."""
+        found = self.topics.get(topic)
+        return None if found is None else self.push_refreshes.get((found.topic_id, group_id))
 
     def group_overrides(self, group_id: str) -> Mapping[str, str]:
         """The overrides of a group; usually none."""
@@ -214,6 +222,8 @@ class MetadataImage:
                 self._learn_flushing(broker_config, event)
             case keys.GroupConfigKey(group_id):
                 self.group_configs[group_id] = values.decode(values.GroupConfig, value).overrides
+            case keys.PushRefreshKey(topic_id, group_id):
+                self.push_refreshes[str(topic_id), group_id] = values.decode(PushRefresh, value)
             case keys.FailureReportKey() | keys.EvictionKey() | keys.ReplicaFaultsKey():
                 self._learn_failure(key, value)
             case keys.AclKey() | keys.CredentialKey() | keys.ApiKeyKey() | keys.ScramSecretKey():
@@ -302,8 +312,8 @@ class MetadataImage:
                 self.partition_states.pop((str(topic_id), number), None)
             case keys.BrokerConfigKey(node_id):
                 self.broker_configs.pop(node_id, None)
-            case keys.GroupConfigKey(group_id):
-                self.group_configs.pop(group_id, None)
+            case keys.GroupConfigKey() | keys.PushRefreshKey():
+                self._forget_group(parsed)
             case keys.FailureReportKey() | keys.EvictionKey() | keys.ReplicaFaultsKey():
                 self._forget_failure(parsed)
             case keys.AclKey() | keys.CredentialKey() | keys.ApiKeyKey() | keys.ScramSecretKey():
@@ -321,6 +331,13 @@ class MetadataImage:
                 self.format_level = 1
             case keys.ControllerKey():
                 self.controller = None
+
+    def _forget_group(self, key: keys.GroupConfigKey | keys.PushRefreshKey) -> None:
+        match key:
+            case keys.GroupConfigKey(group_id):
+                self.group_configs.pop(group_id, None)
+            case keys.PushRefreshKey(topic_id, group_id):
+                self.push_refreshes.pop((str(topic_id), group_id), None)
 
     def _forget_node(self, key: keys.BrokerKey | keys.NodeDirectoryKey) -> None:
         match key:

@@ -19,6 +19,7 @@
     /qanat/credentials/<user>/<mechanism>       `ScramCredential`; the user with %2F for / and the like
     /qanat/scram-secret                         `ScramSecret`, written once
     /qanat/api-keys/<id>                        `ApiKey`; the id is the part of a key that is shown
+    /qanat/push-refreshes/<topic id>/<group id> `PushRefresh`, the newest one; the group as in `group-configs`
 
 Reserved for later: /qanat/client-quotas/,
 /qanat/node-names/ (which number a named node has), other keys of /qanat/features/.
@@ -58,6 +59,7 @@ ACLS = ROOT + "acls/"
 CREDENTIALS = ROOT + "credentials/"
 SCRAM_SECRET = ROOT + "scram-secret"
 API_KEYS = ROOT + "api-keys/"
+PUSH_REFRESHES = ROOT + "push-refreshes/"
 
 _ALL_BROKERS = "default"
 
@@ -117,6 +119,17 @@ def credential(user: str, mechanism: str) -> str:
 
 def api_key(identity: str) -> str:
     return API_KEYS + identity
+
+
+def push_refreshes_of(identity: TopicId) -> str:
+    """The prefix of all refreshes of a topic."""
+    return f"{PUSH_REFRESHES}{identity}/"
+
+
+def push_refresh(identity: TopicId, group_id: str) -> str:
+    from urllib.parse import quote
+
+    return push_refreshes_of(identity) + quote(group_id, safe="")
 
 
 def partitions_of(identity: TopicId) -> str:
@@ -223,6 +236,13 @@ class ApiKeyKey(Struct, frozen=True):
     identity: str
 
 
+class PushRefreshKey(Struct, frozen=True):
+    """The newest refresh of a topic for a group."""
+
+    topic_id: TopicId
+    group_id: str
+
+
 class ScramSecretKey(Struct, frozen=True):
     """What salts of unknown users are made from."""
 
@@ -254,6 +274,7 @@ Key = (
     | CredentialKey
     | ApiKeyKey
     | ScramSecretKey
+    | PushRefreshKey
 )
 
 _SINGLE: dict[str, Key] = {
@@ -295,6 +316,8 @@ def parse(key: str) -> Key | None:
             return _group_config(rest)
         case "partitions":
             return _partition(rest)
+        case "push-refreshes":
+            return _push_refresh(rest)
         case "acls" | "credentials" | "api-keys":
             return _of_security(folder, rest)
         case _:
@@ -306,6 +329,16 @@ def _group_config(rest: str) -> GroupConfigKey | None:
 
     group_id = unquote(rest)
     return GroupConfigKey(group_id) if group_config(group_id) == GROUP_CONFIGS + rest else None
+
+
+def _push_refresh(rest: str) -> PushRefreshKey | None:
+    from urllib.parse import unquote
+
+    identity_text, _, quoted = rest.partition("/")
+    identity, group_id = _topic_id(identity_text), unquote(quoted)
+    if identity is None or push_refresh(identity, group_id) != PUSH_REFRESHES + rest:
+        return None
+    return PushRefreshKey(identity, group_id)
 
 
 def _broker_config(rest: str) -> BrokerConfigKey | None:

@@ -29,6 +29,8 @@ LIST_SETTINGS: Mapping[str, str] = {
     "leader.replication.throttled.replicas": "",
 }
 """Settings to which a value can be appended, or from which one can be removed, with their defaults."""
+MIRROR_SOURCE = "mirror.source"
+"""The setting that makes a topic a mirror of a parent's."""
 FLUSH_SETTINGS = ("flush.messages", "log.flush.interval.messages")
 """Settings, of a topic and of all, that say whether records are on disk before they are acknowledged."""
 
@@ -79,6 +81,8 @@ def decide_all_configs(
     overrides = checked(configs, check_configs)
     if isinstance(overrides, Rejection):
         return overrides
+    if overrides.get(MIRROR_SOURCE) != image.overrides(topic).get(MIRROR_SOURCE):
+        return _bad(f"{MIRROR_SOURCE} is set when a topic is created, and cannot be changed.")
     key = keys.topic_config(topic)
     compares = (image.unchanged(keys.topic(topic)), image.unchanged(key))
     set_at = _flush_set_at(image, key, image.overrides(topic), overrides)

@@ -23,9 +23,9 @@ from qanat.cluster.placement import Assignment, check_assignment, check_rows, pl
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.store import Absent, Compare, Delete, DeletePrefix, Operation, Put
 from qanat.cluster.topic_configs import checked
-from qanat.cluster.topic_names import metric_name, name_problem
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicId
+from qanat.model.topic_names import metric_name, name_problem
 
 DEFAULT = -1
 """The protocol's value for the default."""
@@ -172,6 +172,7 @@ def decide_delete(image: MetadataImage, topic: str | TopicId) -> TopicPlan | Rej
         Delete(keys.topic_id(found.identity)),
         Delete(keys.topic_config(found.name)),
         DeletePrefix(keys.partitions_of(found.identity)),
+        DeletePrefix(keys.push_refreshes_of(found.identity)),
     )
     compares = (image.unchanged(keys.topic(found.name)),)
     return TopicPlan(found, image.overrides(found.name), compares, operations)

@@ -12,9 +12,10 @@ import socket
 import ssl
 from collections.abc import Sequence
 from typing import cast
+from weakref import WeakKeyDictionary
 
 from qanat.connection.deadline import Deadline
-from qanat.connection.faults import UnreachableError
+from qanat.connection.faults import OutOfTimeError, UnreachableError
 from qanat.connection.security import Tls
 from qanat.connection.tls import NO_TLS, WANTS_CERTIFICATE, context_of, describe_fault, untrusted
 from qanat.model.errors import MalformedMessageError
@@ -26,6 +27,8 @@ UNANSWERED_MAX = 100
 """Requests in flight at one time."""
 ANSWER_BYTES_MAX = 128 * 1024 * 1024
 """Largest answer that is accepted."""
+_SILENT_S = 2.0
+"""A connection whose oldest request has had no answer for so long, and was given up, is not used again."""
 _CLOSE_S = 1.0
 """How long a socket may take to close."""
 _CORRELATION_MASK = 2**31 - 1
@@ -83,10 +86,19 @@ class Channel(asyncio.BufferedProtocol):
     async def call(self, api_key: int, version: int, body: Sequence[Chunk], deadline: Deadline) -> memoryview:
         """Send a request and wait for its answer: the whole frame, header included."""
         correlation_id = await self._send(api_key, version, body, deadline)
-        waiting: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[memoryview] = loop.create_future()
         self._waiting[correlation_id] = waiting
+        sent_s = loop.time()
         try:
             return await deadline.bound(waiting, f"an answer of {self.address}")
+        except OutOfTimeError:
+            # Answers come in the order of their requests: later ones wait behind this one. Where the other end is gone
+            # without a word (power, a firewall), nothing else would ever end the connection.
+            is_oldest = next(iter(self._waiting), correlation_id) == correlation_id
+            if is_oldest and loop.time() - sent_s >= _SILENT_S:
+                self.abort()
+            raise
         finally:
             self._waiting.pop(correlation_id, None)
 
@@ -120,6 +132,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        _open_channels.setdefault(self._lost.get_loop(), set()).add(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         self._buffer = self._frames.buffer()
@@ -140,6 +153,7 @@ class Channel(asyncio.BufferedProtocol):
             reason = f": {WANTS_CERTIFICATE}"
         self._break(f"{self.address} closed the connection{reason}")
         self._transport = None
+        _open_channels.get(self._lost.get_loop(), set()).discard(self)
         if not self._lost.done():
             self._lost.set_result(None)
 
@@ -169,6 +183,19 @@ class Channel(asyncio.BufferedProtocol):
                 one.set_exception(UnreachableError(reason))
         if self._transport is not None:
             self._transport.abort()
+
+
+_open_channels: WeakKeyDictionary[asyncio.AbstractEventLoop, set[Channel]] = WeakKeyDictionary()
+"""The channels of each event loop, whose thread alone changes them."""
+
+
+async def abort_channels() -> None:
+    """Abort all channels of the running loop, which is about to end."""
+    channels = tuple(_open_channels.get(asyncio.get_running_loop(), ()))
+    for channel in channels:
+        channel.abort()
+    if channels:
+        await asyncio.wait([channel._lost for channel in channels], timeout=_CLOSE_S)
 
 
 def _other_protocol(head: bytes) -> str | None:

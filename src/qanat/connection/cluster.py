@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from qanat.cluster.topic_names import NAME_LENGTH_MAX
+import msgspec
+
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import OutOfTimeError, RefusedError, UnreachableError, check, refused
 from qanat.connection.link import Link
 from qanat.connection.security import UNPROTECTED, Security
 from qanat.model.error_codes import ErrorCode
+from qanat.model.spelling import did_you_mean
+from qanat.model.topic_names import NAME_LENGTH_MAX
 from qanat.wire.kafka.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from qanat.wire.kafka.messages.metadata import (
     MetadataRequest,
@@ -43,6 +44,8 @@ _VIEW_S = 1.0
 """How long the known leaders of a topic are trusted."""
 _SILENT_S = 3.0
 """How long one broker may take over a request that another one could answer as well."""
+_CREATION_S = 10.0
+"""How long a topic that was asked for may be missing, until the broker counts as one that makes none."""
 _READY = (ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE)
 """Error codes of a usable partition."""
 _LACKING = (*_READY, ErrorCode.LEADER_NOT_AVAILABLE)
@@ -59,8 +62,7 @@ class Kind(IntEnum):
         return "group" if self is Kind.GROUP else "transactional id"
 
 
-@dataclass(frozen=True, slots=True)
-class TopicLeaders:
+class TopicLeaders(msgspec.Struct, frozen=True):
     """A topic's partitions and their leaders; -1 where there is none."""
 
     name: str
@@ -225,21 +227,35 @@ class Cluster:
         self, name: str, deadline: Deadline, *, may_create: bool = False, may_lack_leaders: bool = False
     ) -> TopicLeaders:
         """A topic that is ready: every partition has a leader, unless it may lack some. Raises where there is none of
-        that name."""
+        that name, with `may_create` after ten seconds."""
+        loop = asyncio.get_running_loop()
+        made_until = loop.time() + _CREATION_S if may_create else 0.0
 
         async def attempt() -> TopicLeaders:
             (topic,) = (await self.metadata([name], deadline, may_create=may_create)).topics
-            is_coming = may_create and topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if is_coming:
+            is_missing = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if is_missing and loop.time() < made_until:
                 hint = "the broker makes it on first use only where auto.create.topics.enable=true"
                 raise refused(f"topic {name} is not there yet", ErrorCode.LEADER_NOT_AVAILABLE, hint)
-            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise RefusedError(topic.error_code, await self._no_topic(name, deadline))
+            if is_missing:
+                hint = "; the broker makes none on first use (auto.create.topics.enable)" if may_create else ""
+                raise RefusedError(topic.error_code, await self._no_topic(name, deadline) + hint)
             if topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION:
                 raise refused(f"there can be no topic {name[:NAME_LENGTH_MAX]!r}", topic.error_code, _name_rule(name))
             if not may_lack_leaders or topic.error_code != ErrorCode.LEADER_NOT_AVAILABLE:
                 check(f"topic {name}", topic.error_code)
             return _view(topic, _LACKING if may_lack_leaders else _READY)
+
+        return await self.persist(attempt, deadline)
+
+    async def created_topic(self, name: str, deadline: Deadline) -> TopicLeaders:
+        """A topic that the controller has just created: a broker that has not seen it yet is asked again."""
+
+        async def attempt() -> TopicLeaders:
+            (topic,) = (await self.metadata([name], deadline)).topics
+            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise refused(f"topic {name} is not there yet", ErrorCode.LEADER_NOT_AVAILABLE)
+            return await self.topic(name, deadline)
 
         return await self.persist(attempt, deadline)
 
@@ -257,8 +273,7 @@ class Cluster:
 
     async def _no_topic(self, name: str, deadline: Deadline) -> str:
         names = [topic.name for topic in (await self.metadata(None, deadline)).topics if topic.name]
-        near = get_close_matches(name, names, n=1)
-        return f"there is no topic {name}" + (f"; did you mean {near[0]}?" if near else "")
+        return f"there is no topic {name}{did_you_mean(name, names)}"
 
     async def persist(self, attempt: Callable[[], Awaitable[Result]], deadline: Deadline) -> Result:
         """Retry until it succeeds, until it fails for good, or until the deadline."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from typing import TypeVar
+
+import msgspec
 
 from qanat.connection.faults import OutOfTimeError
 
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class Deadline:
+class Deadline(msgspec.Struct, frozen=True):
     """A moment on the steady clock."""
 
     at: float
@@ -37,10 +37,22 @@ class Deadline:
 
     async def bound(self, work: Awaitable[Result], what: str) -> Result:
         """The result of `work`, which is cancelled at the deadline; `what` names it in the error."""
+        task = asyncio.current_task()
+        assert task is not None
+        requests, is_cancelled = task.cancelling(), False
         try:
             return await asyncio.wait_for(work, self.left_seconds)
+        except asyncio.CancelledError:
+            is_cancelled = True
+            raise
         except TimeoutError:
             raise OutOfTimeError(f"{what} did not come in time") from None
+        finally:
+            if not is_cancelled and task.cancelling() > requests:
+                # `wait_for` of Python 3.11 prefers an outcome of the same turn to a cancellation, which would be lost:
+                # it comes with the next wait of the task.
+                task.uncancel()
+                task.cancel()
 
     async def pause(self, seconds: float) -> None:
         """Wait a little before the next attempt, but not past the deadline."""

@@ -7,6 +7,8 @@ from qanat.model.errors import QanatError
 
 RETRIABLE = frozenset(
     {
+        # A leader or a coordinator that is gone: soon there is another one, or it is back.
+        ErrorCode.BROKER_NOT_AVAILABLE,
         ErrorCode.LEADER_NOT_AVAILABLE,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.REQUEST_TIMED_OUT,

@@ -7,7 +7,8 @@ truncate the last batch. Both are handled here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import check
@@ -21,8 +22,7 @@ INFLATED_BYTES_MAX = 256 * 1024 * 1024
 """Largest batch after decompression; a broker is trusted further than a client."""
 
 
-@dataclass(frozen=True, slots=True)
-class FetchLimits:
+class FetchLimits(msgspec.Struct, frozen=True):
     """How long a broker may wait for records, and how much it may send."""
 
     max_wait_ms: int = 500
@@ -31,14 +31,13 @@ class FetchLimits:
     is_committed_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(msgspec.Struct, frozen=True):
     """The result for one partition."""
 
     partition: int
     error_code: int
     high_watermark: int
-    records: list[Record] = field(repr=False)
+    records: list[Record]
     next_offset: int
     """Where to continue; past control batches and compacted records."""
 

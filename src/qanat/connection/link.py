@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qanat import __version__
 from qanat.connection.channel import Channel
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import NotOfferedError, OutOfTimeError, UnreachableError, UnsendableError, check
-from qanat.connection.sasl_session import SaslSession
 from qanat.connection.security import UNPROTECTED, Security
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import MalformedMessageError
@@ -17,6 +16,9 @@ from qanat.wire.kafka.headers import read_response_header
 from qanat.wire.kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from qanat.wire.kafka.registry import APIS, Api, ApiKey
 from qanat.wire.kafka.writing import Chunk
+
+if TYPE_CHECKING:
+    from qanat.connection.sasl_session import SaslSession
 
 _BY_NAME_AT_MOST = {
     ApiKey.PRODUCE: 12,
@@ -50,6 +52,9 @@ class Link:
         try:
             link = Link(channel, *await _offered(channel, deadline))
             if security.credentials is not None:
+                # Imported late: clients without credentials start faster.
+                from qanat.connection.sasl_session import SaslSession
+
                 link._session = SaslSession(link, security.credentials)
                 await link._session.begin(deadline)
             return link

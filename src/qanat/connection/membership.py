@@ -73,6 +73,8 @@ class Membership:
         self._heart: asyncio.Task[None] | None = None
         self.owned: list[TopicPartition] = []
         """What this member says that it owns when it joins; for cooperative rebalances."""
+        self.trouble = ""
+        """Why the last heartbeat was not answered; empty where it was."""
         self.was_removed = False
         """Whether the group removed this member since the caller last set it to False: others may own its part."""
 
@@ -203,14 +205,18 @@ class Membership:
         while True:
             await asyncio.sleep(self._terms.heartbeat_s)
             request = HeartbeatRequest(self._group, self._generation, self._member_id, self._terms.instance_id)
-            with contextlib.suppress(UnreachableError, OutOfTimeError, RefusedError):
+            try:
                 response: HeartbeatResponse = await self._call_coordinator(
                     ApiKey.HEARTBEAT, request, self._cluster.deadline()
                 )
-                if response.error_code in _CHANGED:
-                    self._note_change(response.error_code)
-                if response.error_code in _THROWN_OUT:
-                    return
+            except (UnreachableError, OutOfTimeError, RefusedError) as fault:
+                self.trouble = str(fault)
+                continue
+            self.trouble = ""
+            if response.error_code in _CHANGED:
+                self._note_change(response.error_code)
+            if response.error_code in _THROWN_OUT:
+                return
 
     def _note_change(self, code: int) -> None:
         if code in _THROWN_OUT:

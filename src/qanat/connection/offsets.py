@@ -26,6 +26,8 @@ class Found(NamedTuple):
 
     offset: int
     timestamp: int
+    epoch: int = -1
+    """The leader epoch of the record; with `LATEST`, of the record before."""
 
 
 async def list_offsets(
@@ -49,7 +51,7 @@ async def list_offsets(
             response: ListOffsetsResponse = await link.call(ApiKey.LIST_OFFSETS, request, deadline)
             for answer in response.topics[0].partitions:
                 check(f"offsets of {topic} partition {answer.partition_index}", answer.error_code)
-                found[answer.partition_index] = Found(answer.offset, answer.timestamp)
+                found[answer.partition_index] = Found(answer.offset, answer.timestamp, answer.leader_epoch)
         return dict(sorted(found.items()))
 
     return await cluster.persist(attempt, deadline)

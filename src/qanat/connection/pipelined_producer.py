@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from qanat.connection.batch_pipeline import WINDOW, BatchPipeline, Outcome, Pending, outcome_of
 from qanat.connection.cluster import Cluster
@@ -47,8 +48,7 @@ _TURN_S = 1.0
 """How often batches that wait are looked at when nothing happens: they may have expired."""
 
 
-@dataclass(frozen=True, slots=True)
-class PipelineLimits:
+class PipelineLimits(msgspec.Struct, frozen=True):
     """How a producer sends."""
 
     acks: int = ACKS_ALL
@@ -87,7 +87,9 @@ class PipelinedProducer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._adding = asyncio.Lock()
         self._is_scheduled = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_s = 0.0
+        """When that is: uvloop makes no timer of a time that has come, and its handle does not know."""
         self._is_closed = False
 
     # What callers do
@@ -192,10 +194,10 @@ class PipelinedProducer:
 
     def _wake_at(self, when: float) -> None:
         if self._timer is not None:
-            if self._timer.when() <= when and not self._timer.cancelled():
+            if self._timer_s <= when and not self._timer.cancelled():
                 return
             self._timer.cancel()
-        self._timer = self._loop.call_at(when, self._on_timer)
+        self._timer, self._timer_s = self._loop.call_at(when, self._on_timer), when
 
     def _on_timer(self) -> None:
         self._timer = None

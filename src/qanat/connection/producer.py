@@ -40,6 +40,12 @@ class Producer:
         await self._session.renew(timeout_ms, deadline)
         self._sequences.clear()
 
+    async def initialize(self, timeout_ms: int, deadline: Deadline) -> None:
+        """Initialize the transactional id again: whichever producer has it now is fenced."""
+        name = self._session.transactional_id or ""
+        self._session = await ProducerSession.transactional(self._cluster, name, timeout_ms, deadline)
+        self._sequences.clear()
+
     async def send(
         self, topic: str, batches: Mapping[int, bytearray | memoryview], deadline: Deadline, acks: int = ALL
     ) -> dict[int, int]:

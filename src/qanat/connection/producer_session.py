@@ -7,8 +7,9 @@ before they are written to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from qanat.connection.cluster import Cluster, Kind
 from qanat.connection.deadline import Deadline
@@ -42,8 +43,7 @@ _CLASSIC = {
 """The last versions of the classic protocol."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMember:
+class GroupMember(msgspec.Struct, frozen=True):
     """The member of a consumer group that commits offsets: a former one is refused."""
 
     group: str

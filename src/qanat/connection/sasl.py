@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
-import hmac
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -105,6 +103,8 @@ class ScramDialogue:
         answer = _attributes(challenge)
         if "e" in answer:
             raise NotAuthenticatedError(f"the broker refuses: {answer['e'][:100]}")
+        import hmac
+
         if not hmac.compare_digest(_decoded(answer.get("v", "")), self._signature):
             raise NotAuthenticatedError("the broker does not know the password itself: it is not the one it claims")
         return None
@@ -119,6 +119,9 @@ class ScramDialogue:
             raise NotAuthenticatedError(
                 f"the broker asks for {iterations} iterations, we do {ITERATIONS_MIN} to {ITERATIONS_MAX}"
             )
+        # Imported late, like `hmac`: clients without credentials start faster.
+        import hashlib
+
         salted = hashlib.pbkdf2_hmac(self._hash, self._password, salt, iterations)
         client_key = self._sign(salted, b"Client Key")
         binding = base64.b64encode(_NO_CHANNEL_BINDING).decode()
@@ -130,6 +133,8 @@ class ScramDialogue:
         return final + b",p=" + base64.b64encode(proof)
 
     def _sign(self, key: bytes, message: bytes) -> bytes:
+        import hmac
+
         return hmac.digest(key, message, self._hash)
 
 

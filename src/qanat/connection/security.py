@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
+
+import msgspec
 
 from qanat.connection.sasl import MECHANISMS, OAUTHBEARER
 from qanat.model.errors import InvalidSettingError
@@ -58,14 +59,16 @@ MEANINGS: Mapping[str, str] = {
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(msgspec.Struct, frozen=True):
     """A name, a password, and the mechanism that proves them; or where tokens come from, which have the name."""
 
     mechanism: str
     username: str
-    password: str = field(repr=False)
+    password: str
     tokens: TokenSource | None = None
+
+    def __repr__(self) -> str:
+        return f"Credentials(mechanism={self.mechanism!r}, username={self.username!r})"
 
     @property
     def who(self) -> str:
@@ -73,32 +76,35 @@ class Credentials:
         return "us" if self.tokens is not None else self.username
 
 
-@dataclass(frozen=True, slots=True)
-class Pem:
+class Pem(msgspec.Struct, frozen=True):
     """Certificates or a key: in a file, or as text."""
 
     setting: str
     """The name of its setting, for messages."""
     location: str | None = None
-    text: str | None = field(default=None, repr=False)
+    text: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Pem(setting={self.setting!r}, location={self.location!r})"
 
 
-@dataclass(frozen=True, slots=True)
-class Tls:
+class Tls(msgspec.Struct, frozen=True):
     """Trusted certificates, and our own."""
 
     trusted: Pem | None = None
     certificate: Pem | None = None
     key: Pem | None = None
-    key_password: str | None = field(default=None, repr=False)
+    key_password: str | None = None
     checks_host: bool = True
     checks_certificate: bool = True
-    made: ssl.SSLContext | None = field(default=None, repr=False, compare=False)
+    made: ssl.SSLContext | None = None
     """The context, where the caller makes it: it decides alone."""
 
+    def __repr__(self) -> str:
+        return f"Tls(trusted={self.trusted!r}, certificate={self.certificate!r}, checks_host={self.checks_host!r})"
 
-@dataclass(frozen=True, slots=True)
-class Security:
+
+class Security(msgspec.Struct, frozen=True):
     """The security of a connection."""
 
     credentials: Credentials | None = None

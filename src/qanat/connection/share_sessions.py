@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
 from enum import IntEnum
+
+import msgspec
 
 from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.messages import share_acknowledge as acknowledging
@@ -56,8 +57,7 @@ class Kind(IntEnum):
     RENEW = 4
 
 
-@dataclass(frozen=True, slots=True)
-class FetchSize:
+class FetchSize(msgspec.Struct, frozen=True):
     """How much a fetch may bring, and how long the broker may wait for it."""
 
     max_wait_ms: int = 500
@@ -65,12 +65,11 @@ class FetchSize:
     max_records: int = 500
 
 
-@dataclass(slots=True)
-class Settled:
+class Settled(msgspec.Struct):
     """What an answer says about acknowledgements."""
 
-    done: list[tuple[Place, Verdicts]] = field(default_factory=list)
-    refused: list[tuple[Place, Verdicts, int]] = field(default_factory=list)
+    done: list[tuple[Place, Verdicts]] = msgspec.field(default_factory=list)
+    refused: list[tuple[Place, Verdicts, int]] = msgspec.field(default_factory=list)
     """With the broker's error code: the locks are lost."""
 
 

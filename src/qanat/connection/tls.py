@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import tempfile
-from pathlib import Path
 
 from qanat.connection.security import Pem, Tls
 from qanat.model.error_codes import ErrorCode
@@ -48,6 +46,10 @@ def trust(context: ssl.SSLContext, trusted: Pem) -> None:
 
 def show(context: ssl.SSLContext, certificate: Pem, key: Pem | None, password: str | None) -> None:
     """Show this certificate to the other end."""
+    # Imported late: clients without a certificate start faster.
+    import tempfile
+    from pathlib import Path
+
     # Python reads a key from a file only; this one is private and removed at once.
     with tempfile.TemporaryDirectory() as folder:
         chain, private = Path(folder, "chain.pem"), Path(folder, "key.pem")
@@ -76,7 +78,8 @@ def pem_content(pem: Pem) -> bytes:
         content = (pem.text or "").encode()
     else:
         try:
-            content = Path(pem.location).read_bytes()
+            with open(pem.location, "rb") as file:
+                content = file.read()
         except OSError as fault:
             raise InvalidSettingError(f"{pem.setting} {pem.location}: {fault.strerror}") from None
     if _BEGIN not in content:

@@ -15,7 +15,9 @@
 - `group_overrides`  settings of a single group
 - `committing`    OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete
 - `retention`     expiry and deletion of offsets and groups
+- `lag`           how far groups are behind, and whether that is a problem
 - `timers`        names of timers (deadlines: `model.timers`)
+- `client_regex`  regular expressions that clients send
 
 Rule 1: a decision changes live state and ledger at once, and its answers wait until its records
         are durable; a failed append ends the shard (`decisions` says why and how).

@@ -92,6 +92,12 @@ class OffsetOutOfRangeError(QanatError):
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+class MirroredTopicError(QanatError):
+    """A topic that mirrors one of a parent takes records from its pipe alone."""
+
+    code = ErrorCode.POLICY_VIOLATION
+
+
 class OffsetNotAvailableError(QanatError):
     """The bound for consumers is not known yet, but will be soon."""
 

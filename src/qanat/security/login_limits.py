@@ -10,9 +10,12 @@ A login that has to wait is refused before its secret is looked at: it costs not
 Rule 1: there is no budget per user alone. A client that guesses cannot lock a user out elsewhere.
 Rule 2: a user who logged in from an address lately does not wait for failures of other users of that address: one
         misconfigured client behind a shared address does not stop the others.
-Rule 3: memory is bounded, however many names and addresses clients use. A full table forgets its oldest entry: the
+Rule 3: an address that is refused more often than `REFUSALS_PER_S` is shut out for a moment: its next connections are
+        closed unread, for an answer costs more than the guess. Open connections stay. An address from which a user
+        logged in lately is never shut out (rule 2).
+Rule 4: memory is bounded, however many names and addresses clients use. A full table forgets its oldest entry: the
         one whose last failure is longest ago.
-Rule 4: an address of IPv6 counts as its /64 network, all of which one host can have.
+Rule 5: an address of IPv6 counts as its /64 network, all of which one host can have.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ FORGET_S = 15 * 60.0
 """How long after its last failure an address and user start anew."""
 ENTRIES_MAX = 10_000
 """Entries of each table."""
+REFUSALS_PER_S = 5
+"""Logins of one address that are answered with a refusal: so many a second, and so many at once after a pause."""
 _NETWORK_BITS = 64
 _DIGEST_BYTES = 16
 
@@ -53,7 +58,7 @@ class _Failures(Struct):
 
 
 class _Bucket(Struct):
-    """The budget of an address: failures that are left, as of a time."""
+    """A budget of an address: failures or refusals that are left, as of a time."""
 
     left: float
     at_s: float
@@ -74,12 +79,16 @@ class LoginLimits:
         """By their last failure, oldest first."""
         self._addresses: dict[str, _Bucket] = {}
         """By their last failure, oldest first."""
+        self._refused: dict[str, _Bucket] = {}
+        """Addresses that were refused, by their last refusal, oldest first (rule 3)."""
         self._known: dict[_Pair, None] = {}
         """Users that logged in from an address, by their last login, oldest first (rule 2)."""
+        self._homes: dict[str, None] = {}
+        """Addresses that users logged in from, by the last login, oldest first (rule 3)."""
 
     @property
     def entry_count(self) -> int:
-        return len(self._pairs) + len(self._addresses) + len(self._known)
+        return len(self._pairs) + len(self._addresses) + len(self._refused) + len(self._known) + len(self._homes)
 
     def wait_s(self, host: str, user: str, now_s: float, evaluating: int = 0) -> float:
         """How long a login has to wait; 0 where its secret may be looked at.
@@ -96,10 +105,22 @@ class LoginLimits:
             return 0.0
         return self._address_wait_s(address, now_s, evaluating)
 
+    def is_shut_out(self, host: str, now_s: float) -> bool:
+        """Whether a new connection of this address is closed unread (rule 3)."""
+        address = login_network(host)
+        if address not in self._refused or address in self._homes:
+            return False
+        return _left(self._refused, address, REFUSALS_PER_S, now_s) < 1
+
+    def note_refused(self, host: str, now_s: float) -> None:
+        """Count a login that was refused because it has to wait."""
+        _charge(self._refused, login_network(host), REFUSALS_PER_S, now_s, self._entries_max)
+
     def note_failed(self, host: str, user: str, now_s: float) -> None:
         """Count a login whose secret was wrong."""
         address, budgets = login_network(host), self._budgets
-        self._charge(address, now_s)
+        if rate := budgets.failures_per_address_per_s:
+            _charge(self._addresses, address, rate, now_s, self._entries_max)
         if not user or not budgets.failures_per_user:
             return
         pair = address, _digest(user)
@@ -112,8 +133,11 @@ class LoginLimits:
 
     def note_succeeded(self, host: str, user: str) -> None:
         """Forget the failures of a user that has logged in."""
+        address = login_network(host)
+        self._homes.pop(address, None)
+        _put(self._homes, address, None, self._entries_max)
         if user:
-            pair = login_network(host), _digest(user)
+            pair = address, _digest(user)
             self._pairs.pop(pair, None)
             self._known.pop(pair, None)
             _put(self._known, pair, None, self._entries_max)
@@ -122,19 +146,21 @@ class LoginLimits:
         rate = self._budgets.failures_per_address_per_s
         if not rate:
             return 0.0
-        missing = 1 - (self._left(address, now_s) - evaluating)
+        missing = 1 - (_left(self._addresses, address, rate, now_s) - evaluating)
         return missing / rate if missing > 0 else 0.0
 
-    def _charge(self, address: str, now_s: float) -> None:
-        if self._budgets.failures_per_address_per_s:
-            left = self._left(address, now_s)
-            self._addresses.pop(address, None)
-            _put(self._addresses, address, _Bucket(left - 1, now_s), self._entries_max)
 
-    def _left(self, address: str, now_s: float) -> float:
-        """Failures that an address has left now."""
-        rate, bucket = self._budgets.failures_per_address_per_s, self._addresses.get(address)
-        return rate if bucket is None else min(rate, bucket.left + (now_s - bucket.at_s) * rate)
+def _left(buckets: dict[str, _Bucket], address: str, rate: int, now_s: float) -> float:
+    """What an address has left now of a budget."""
+    bucket = buckets.get(address)
+    return rate if bucket is None else min(rate, bucket.left + (now_s - bucket.at_s) * rate)
+
+
+def _charge(buckets: dict[str, _Bucket], address: str, rate: int, now_s: float, entries_max: int) -> None:
+    """Take one from a budget."""
+    left = _left(buckets, address, rate, now_s)
+    buckets.pop(address, None)
+    _put(buckets, address, _Bucket(left - 1, now_s), entries_max)
 
 
 @lru_cache(maxsize=1024)
@@ -162,7 +188,7 @@ def _digest(user: str) -> bytes:
 
 
 def _put(table: dict[_Key, _Value], key: _Key, value: _Value, entries_max: int) -> None:
-    """Add an entry as the newest one (rule 3)."""
+    """Add an entry as the newest one (rule 4)."""
     if len(table) >= entries_max:
         del table[next(iter(table))]
     table[key] = value

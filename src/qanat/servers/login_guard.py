@@ -39,12 +39,21 @@ class LoginGuard:
 
     def wait_s(self, client: LoginClient, user: str, evaluating: int = 0) -> int:
         """Whole seconds that a login has to wait, counted and logged as a refusal; 0 where it may be evaluated."""
-        wait_s = self.limits.wait_s(client.host, user, self._clock(), evaluating)
+        now_s = self._clock()
+        wait_s = self.limits.wait_s(client.host, user, now_s, evaluating)
         if wait_s <= 0:
             return 0
+        self.limits.note_refused(client.host, now_s)
         self._counters.logins_refused += 1
         self._log_refused(peer=client.peer, user=user[:100], wait_s=ceil(wait_s))
         return ceil(wait_s)
+
+    def shuts_out(self, host: str) -> bool:
+        """Whether a new connection is closed unread, counted as a refused login."""
+        if not self.limits.is_shut_out(host, self._clock()):
+            return False
+        self._counters.logins_refused += 1
+        return True
 
     def refusal(self, client: LoginClient, user: str) -> Refused | None:
         """The refusal of a login that has to wait; None where it may be evaluated."""

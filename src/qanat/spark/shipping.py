@@ -41,7 +41,8 @@ def _files() -> Iterator[tuple[Path, str]]:
         name = path.relative_to(_PACKAGE.parent)
         if path.is_file() and not any(part in _LEFT_OUT for part in name.parts) and path.suffix not in _LEFT_OUT:
             yield path, str(name)
-    for needed in sorted(_needed("qanat", set())):
+    # The files of qanat-client are in the package's folder.
+    for needed in sorted(_needed("qanat", set()) - {"qanat-client"}):
         for file in distribution(needed).files or ():
             path = Path(str(file.locate()))
             # Scripts lie outside the packages' folder, and executors do not need them.

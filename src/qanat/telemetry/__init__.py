@@ -5,6 +5,7 @@
 - `listener_counters`  counters of a Kafka listener: requests and responses by API
 - `http_counters`      counters of the HTTP server
 - `broker_counters`    counters of the broker itself
+- `share_counters`, `transaction_counters`  counters of queues and of transactions
 - `events`             log events
 - `exposition`         Prometheus' text format
 - `pipeline_families`  metrics of pipelines

@@ -11,7 +11,7 @@
 - `pipelines`      Spark pipelines on given rows, without a broker
 - `pytest_plugin`  the fixtures `qanat_broker`, `qanat_broker_session`, `qanat_pipeline` and `qanat_spark`
 - `apps`           `run`: an app's handlers under a virtual clock, with kills and replay by seed
-- `simulated_broker`  the broker of such a run
+- `simulated_broker`  the brokers of such a run
 - `simulation`     a seeded disk, event loop and network, for tests of your own code
 
 Nothing is mocked: clients of any kind connect to a port and speak the protocol. Names are

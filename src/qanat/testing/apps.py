@@ -1,9 +1,10 @@
-"""`run`: your app's handlers under a virtual clock, with a real broker, kills, rebalances and replay by seed.
+"""`run`: your app's handlers under a virtual clock, with real brokers, kills, rebalances and replay by seed.
 
     with qanat.testing.run(app, seed=7) as t:
         t.send("orders", Order(1, "x"))
         t.advance("5m")
         t.kill_worker()
+        t.kill_leader("orders")  # of run(app, brokers=3)
         assert t.records("invoices") == [...]
 
 Nothing waits: five minutes pass in milliseconds. One seed is one history, as far as the handlers are deterministic.
@@ -35,12 +36,13 @@ from qanat.connection.cluster import Cluster
 from qanat.connection.committed import committed_offsets
 from qanat.model.error_codes import ErrorCode
 from qanat.testing.faults import Fault
-from qanat.testing.simulated_broker import HOST, PORT, SimulatedBroker, use_clock, wall_ms
+from qanat.testing.simulated_broker import PORT, SimulatedBroker, SimulatedBrokers, use_clock, wall_ms
 from qanat.testing.simulation.loop import OWNER, Owner, SimLoop
 from qanat.testing.simulation.network import SimNetwork
-from qanat.testing.stored import StoredRecord, partitions_of, read_all
+from qanat.testing.stored import StoredRecord, read_partition
 
 Result = TypeVar("Result")
+_BROKERS_MAX = 9
 _SETTLE_S = 600.0
 _LOOK_S = 0.25
 _SECURITY = ("security", "sasl", "ssl")
@@ -61,7 +63,7 @@ class SimulatedWorker:
 
 
 class AppRun:
-    """An app with its workers and a broker, all in this thread. `with run(app) as t:`."""
+    """An app with its workers and brokers, all in this thread. `with run(app) as t:`."""
 
     def __init__(
         self,
@@ -69,13 +71,20 @@ class AppRun:
         seed: int = 0,
         *,
         workers: int = 1,
+        brokers: int = 1,
         partitions: int = 4,
         topics: Mapping[str, int] | None = None,
     ) -> None:
-        """Topics of handlers are made with `partitions` partitions, unless `topics` says how many."""
+        """Topics of handlers are made with `partitions` partitions, unless `topics` says how many.
+
+        Of several brokers, up to three have each record, and it is acknowledged once all but one of them have it.
+        """
+        if not 1 <= brokers <= _BROKERS_MAX:
+            raise ValueError(f"brokers={brokers}: give a number from 1 to {_BROKERS_MAX}")
         self.app = app
         self.seed = seed
         self._wanted_workers = workers
+        self._wanted_brokers = brokers
         self._partitions = partitions
         self._topics = dict(topics or {})
         self._random = Random(f"app {seed}")
@@ -132,22 +141,28 @@ class AppRun:
             return self._loop.run_until_complete(work())
 
     async def _boot(self) -> None:
-        self.broker = SimulatedBroker(self._loop, self._network, self.seed)
-        await self.broker.start()
+        self.brokers = SimulatedBrokers(self._loop, self._network, self._wanted_brokers)
+        await self.brokers.start()
         for handler in self.app.handlers:
             names = (*handler.topics, *((handler.dead_letter,) if handler.dead_letter else ()))
             for topic in names:
                 self._topics.setdefault(topic, self._partitions)
         for topic, partitions in self._topics.items():
             await self._create(topic, partitions)
-        self._producer = AsyncProducer(self.broker.address, io=IoLoop.here())
+        self._producer = AsyncProducer(self.brokers.addresses, io=IoLoop.here())
         for _ in range(self._wanted_workers):
             await self._start_worker()
 
     async def _create(self, topic: str, partitions: int) -> None:
-        assert self.broker.node is not None
-        changes = self.broker.node.broker.metadata_changes
+        node = self.broker.node
+        assert node is not None
+        changes = node.broker.metadata_changes
         await changes.create_topic(CreateTopic(topic, changes.new_topic_id(), partitions=partitions))
+
+    @property
+    def broker(self) -> SimulatedBroker:
+        """A broker that runs."""
+        return self.brokers.up[0]
 
     # Time and records
 
@@ -183,11 +198,11 @@ class AppRun:
 
     def records(self, topic: str) -> list[StoredRecord]:
         """All records of a topic, by partition and offset, those of aborted transactions too."""
-        node = self.broker.node
-        assert node is not None, "the broker is stopped"
-        if topic not in node.broker.metadata.image.topics:
-            raise LookupError(f"there is no topic {topic!r}; topics are {sorted(node.broker.metadata.image.topics)}")
-        return self._do(lambda: read_all(node.broker, topic))
+
+        async def read() -> list[StoredRecord]:
+            return [one for leader in await self.brokers.leading(topic) for one in await read_partition(leader)]
+
+        return self._do(read)
 
     def settle(self, within: Duration = _SETTLE_S) -> None:
         """Let time pass until all records are handled and committed; raises `TimeoutError` after `within`."""
@@ -202,16 +217,14 @@ class AppRun:
 
     async def _lag(self) -> int:
         """Records that the groups of handlers have not committed; queues have no offsets of this kind."""
-        node = self.broker.node
-        assert node is not None, "the broker is stopped"
         lag = 0
-        async with Cluster(((HOST, PORT),), "qanat-testing", 10.0) as cluster:
+        async with Cluster([(one.host, PORT) for one in self.brokers], "qanat-testing", 10.0) as cluster:
             for handler in self.app.handlers:
                 if isinstance(handler, QueueHandler):
                     continue
                 offsets = await committed_offsets(cluster, handler.group, cluster.deadline())
                 for topic in handler.topics:
-                    for partition in partitions_of(node.broker, topic):
+                    for partition in await self.brokers.leading(topic):
                         begin = max(partition.log.log_start_offset, offsets.get(partition.at, 0))
                         lag += max(0, partition.log.high_watermark - begin)
         return lag
@@ -233,7 +246,7 @@ class AppRun:
     async def _work(self, worker: SimulatedWorker) -> None:
         io = IoLoop.here()
         settings = {k: v for k, v in self.app.settings.items() if not k.startswith(_SECURITY)}
-        clients = AppClients(self.app, io, servers=self.broker.address, settings=settings)
+        clients = AppClients(self.app, io, servers=self.brokers.addresses, settings=settings)
         worker.app_worker = AppWorker(self.app, io, Random(f"{self.seed} {worker.number}"), clients, is_simulated=True)
         await self.app.serve_worker(worker.app_worker)
 
@@ -274,7 +287,7 @@ class AppRun:
         return up
 
     async def _stop_all(self) -> None:
-        self.broker.faults.heal()
+        self.brokers.faults.heal()
         for worker in self._up() if any(one.is_up for one in self.workers) else []:
             assert worker.app_worker is not None
             assert worker.task is not None
@@ -310,43 +323,58 @@ class AppRun:
 
     def delay(self, api: str, duration: Duration, times: int = 1) -> Fault:
         """Delay the next requests of an API, as `EmbeddedBroker.delay` does."""
-        return self.broker.faults.delay(api, seconds(duration), times)
+        return self.brokers.faults.delay(api, seconds(duration), times)
 
     def drop(self, api: str, times: int = 1) -> Fault:
         """Close the connection instead of handling a request."""
-        return self.broker.faults.drop(api, times)
+        return self.brokers.faults.drop(api, times)
 
     def lose_answer(self, api: str, times: int = 1) -> Fault:
         """Handle a request, then close the connection instead of answering."""
-        return self.broker.faults.lose_answer(api, times)
+        return self.brokers.faults.lose_answer(api, times)
 
     def fail(self, api: str, error: ErrorCode, times: int = 1) -> Fault:
         """Answer with an error and do nothing."""
-        return self.broker.faults.fail(api, error, times)
+        return self.brokers.faults.fail(api, error, times)
 
     def reset_connections(self, chance: float = 1.0) -> None:
         """Reset connections, in the middle of their data."""
         self._network.reset_some(chance)
 
-    def restart_broker(self, down: Duration = "1s") -> None:
-        """Stop the broker and start it again with everything that was acknowledged."""
-
-        self.stop_broker()
+    def restart_broker(self, down: Duration = "1s", broker: SimulatedBroker | None = None) -> None:
+        """Stop a broker and start it again with everything that was acknowledged."""
+        self.stop_broker(broker)
         self.advance(down)
         self.start_broker()
 
-    def stop_broker(self) -> None:
-        """Shut the broker down cleanly, until `start_broker`."""
-        self._do(self.broker.stop)
+    def stop_broker(self, broker: SimulatedBroker | None = None) -> SimulatedBroker:
+        """Shut a broker down cleanly, one chosen by the seed where none is given, until `start_broker`."""
+        stopping = broker or self._random.choice(self.brokers.up)
+        self._do(stopping.stop)
+        return stopping
+
+    def kill_broker(self, broker: SimulatedBroker | None = None) -> SimulatedBroker:
+        """Kill a broker like `kill -9`, one chosen by the seed where none is given, until `start_broker`."""
+        victim = broker or self._random.choice(self.brokers.up)
+        victim.kill()
+        return victim
+
+    def kill_leader(self, topic: str, partition: int = 0) -> SimulatedBroker:
+        """Kill the broker that leads a partition, until `start_broker`; another one takes over, where there is one."""
+        self._do(lambda: self.brokers.leading(topic))  # An election that is under way is waited for.
+        leader = self.brokers.leader(topic, partition)
+        assert leader is not None
+        return self.kill_broker(leader)
 
     def start_broker(self) -> None:
-        self._do(self.broker.start)
+        """Start every broker that is down."""
+        self._do(self.brokers.start)
 
     def heal(self) -> None:
         """End every fault."""
         self._network.mean_delay_s = 0.0005
         self._network.heal()
-        self.broker.faults.heal()
+        self.brokers.faults.heal()
 
 
 class _Seeded:

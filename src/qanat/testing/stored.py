@@ -39,10 +39,11 @@ def count(broker: Broker, topic: str) -> int:
 
 async def read_all(broker: Broker, topic: str) -> list[StoredRecord]:
     """All written records, by partition and offset, acknowledged or not."""
-    return [record for partition in partitions_of(broker, topic) for record in await _read(partition)]
+    return [record for partition in partitions_of(broker, topic) for record in await read_partition(partition)]
 
 
-async def _read(partition: Partition) -> list[StoredRecord]:
+async def read_partition(partition: Partition) -> list[StoredRecord]:
+    """All written records of one replica."""
     found: list[StoredRecord] = []
     # Records with acks=1 or 0 may not be on disk yet when the producer continues, and can be read only then.
     durable = partition.when_durable()

@@ -17,9 +17,9 @@ Read in the data's order:
 - `staged`        files of batches that are named instead of sent
 - `staged_upload` chunks of such files, for a broker on another machine
 - `key_hash`      the partition of a key, as Java's client computes it
-- `client_regex`  regular expressions that clients send
 - `frames`        Kafka's framing; `frame_buffers` provides the buffers
 - `kafka`         the messages of the protocol, generated from schemas; headers
+- `push`          the frames of the push protocol and their payloads
 
 The core below them is the only native code: `growth`, `record_reader`, `column_reader`,
 `record_writer`, `batch_builder`, `key_hash` and `crc_change` are Python with a `.pxd` of C types beside each.

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from qanat.app.apps.app_lookup import load_app
-from qanat.app.apps.restarts import Restarts
 from qanat.app.apps.source_watch import changed, stamps
+from qanat.app.handlers.restarts import Restarts
 from qanat.model.errors import QanatError
 
 HANDLERS = """

@@ -15,7 +15,7 @@ from tests.adapters.etcd_servers import etcd_members
 from tools.brokers import TIMEOUT_S, BrokerProcesses
 from tools.clients import SteadyWriter, read_all
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.data]
 
 OUTAGE_S = float(os.environ.get("QANAT_STORE_OUTAGE_S", "20"))
 
@@ -47,9 +47,9 @@ class _Reader:
 def _new_producer_writes(bootstrap: str, value: bytes) -> None:
     """A producer that needs an id of its own, which the store hands out in blocks."""
     failed: list[object] = []
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "message.timeout.ms": 15_000})
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "message.timeout.ms": 60_000})
     producer.produce("others", value, on_delivery=lambda error, _: failed.append(error) if error else None)
-    assert producer.flush(30) == 0
+    assert producer.flush(90) == 0
     assert failed == []
 
 

@@ -135,6 +135,8 @@ def _read_all(bootstrap: str, count: int) -> list[bytes]:
     return seen
 
 
+@pytest.mark.long
+@pytest.mark.data
 def test_a_cluster_loses_nothing_when_brokers_are_killed_restarted_and_emptied(cluster: Cluster) -> None:
     create = cluster.qanat("topic", "create", "orders", "--partitions", "3", "-b", cluster.bootstrap)
     assert create.returncode == 0, create.stderr

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from tools.brokers import BrokerProcesses
 from tools.clients import SteadyWriter, read_all
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.data]
 
 ROOT = Path(__file__).parents[3]
 OLDER_DATA = ROOT / "tests" / "captures" / "format-level-1.tar.xz"

@@ -128,3 +128,27 @@ def test_a_group_of_the_new_protocol_shows_its_type_its_epochs_and_its_members(r
     assert {(row["type"], row["epoch"], row["assignor"]) for row in rows} == {("consumer", 1, "uniform")}
     assert [(row["type"], row["state"]) for row in listed] == [("consumer", "Stable")]
     assert shown == "modern: Stable, 1 member, assignor uniform, type consumer, epoch 1, assignment of epoch 1"
+
+
+def test_the_lag_of_all_groups_is_listed_the_worst_first(run: Run) -> None:
+    run("topic", "create", "g-lag", "-p", "1")
+    run("produce", "g-lag", given="1\n2\n3\n4\n")
+    run("consume", "g-lag", "-e", "-n", "1", "--group", "lag-far")
+    run("consume", "g-lag", "-e", "-n", "3", "--group", "lag-near")
+
+    def listed(*flags: str) -> list[tuple[str, int]]:
+        rows = json.loads(run("group", "lag", "lag-far", "lag-near", "-o", "json", *flags).stdout)
+        return [(row["group"], row["records"]) for row in rows]
+
+    # The collector may have passed a moment before the commits.
+    deadline = time.monotonic() + 60
+    while run("group", "lag", "lag-far", "lag-near").returncode or listed("--sort", "group")[1] != ("lag-near", 1):
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+
+    assert listed("--sort", "records") == [("lag-far", 3), ("lag-near", 1)]
+    assert listed("--sort", "records", "-n", "1") == [("lag-far", 3)]
+    assert listed("--state", "stalled") == []
+    unknown = run("group", "lag", "lag-nobody")
+    assert unknown.returncode != 0
+    assert "there is no lag of group lag-nobody" in unknown.stderr

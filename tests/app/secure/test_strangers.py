@@ -34,7 +34,13 @@ from qanat.wire.kafka.registry import ApiKey
 
 TIMEOUT_S = 120
 LOGIN = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE}
-PUBLIC = {"/openapi.json", "/docs", "/health", "/health/live", "/health/ready", "/health/restartable"}
+CONSOLE = {"/console", "/console/", "/console/{file}", "/console/screens/{file}", "/console/vendor/{file}"}
+"""The page and its files, which say nothing of the cluster; and signing in."""
+PUBLIC = {
+    *("/openapi.json", "/docs", "/health", "/health/live", "/health/ready", "/health/restartable"),
+    *CONSOLE,
+    "/api/v1/session",
+}
 UPGRADE = {
     "Connection": "Upgrade",
     "Upgrade": "websocket",

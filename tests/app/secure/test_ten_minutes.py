@@ -26,9 +26,12 @@ PORT, HTTP_PORT, SECOND = 9092, 8080, 9192
 END = "### end of block"
 TIMEOUT_S = 300
 
-pytestmark = pytest.mark.skipif(
-    not all(map(shutil.which, ("bash", "curl", "openssl"))), reason="the page uses bash, curl and openssl"
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        not all(map(shutil.which, ("bash", "curl", "openssl"))), reason="the page uses bash, curl and openssl"
+    ),
+]
 
 
 def blocks(chapter: str) -> list[tuple[str, list[str]]]:

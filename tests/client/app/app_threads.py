@@ -38,12 +38,19 @@ def running(app: App) -> Iterator[threading.Thread]:
         raise faults[0]
 
 
-def produce(broker: EmbeddedBroker, topic: str, *values: bytes, partitions: int = 2, key: bytes | None = None) -> None:
+def produce(
+    broker: EmbeddedBroker,
+    topic: str,
+    *values: bytes,
+    partitions: int = 2,
+    key: bytes | None = None,
+    partition: int = -1,
+) -> None:
     if topic not in broker.topics():
         broker.create_topic(topic, partitions)
     producer: Any = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for value in values:
-        producer.produce(topic, value, key)
+        producer.produce(topic, value, key, partition)
     assert producer.flush(20) == 0
 
 

@@ -14,7 +14,7 @@ from tests.client.app.memory_clients import raw
 from qanat.client.app.app import App, AppError
 from qanat.client.app.context import Context, HandlerCancelledError
 from qanat.client.app.handlers import StreamHandler
-from qanat.client.app.retry import Retry
+from qanat.client.app.retry import Retry, RetryPolicy
 from qanat.client.app.sending import Send
 from qanat.client.errors import SerializationError, SignatureError
 
@@ -120,6 +120,8 @@ def test_wrong_options_are_refused_in_one_sentence() -> None:
 
     async def bill(order: Order) -> None: ...
 
+    def failed(fault: Exception) -> None: ...
+
     with pytest.raises(AppError, match="names no topic"):
         app.stream()(bill)
     with pytest.raises(AppError, match="concurrency of bill is 0"):
@@ -130,15 +132,48 @@ def test_wrong_options_are_refused_in_one_sentence() -> None:
         app.stream("orders", retry=cast(Retry, "often"))(bill)
     with pytest.raises(AppError, match="order of bill is 'keys', but must be one of key, partition, none"):
         app.stream("orders", order=cast(Any, "keys"))(bill)
-    with pytest.raises(AppError, match="give_up of bill is 'never', but must be one of stop, skip"):
+    with pytest.raises(AppError, match="give_up of bill is 'never', but must be one of stop, skip, pause"):
         app.stream("orders", give_up=cast(Any, "never"))(bill)
     with pytest.raises(AppError, match="run_in of bill is 'cloud', but must be one of thread, process"):
         app.queue("orders", run_in=cast(Any, "cloud"))(bill)
     with pytest.raises(SignatureError, match="cannot run in a process"):
         app.stream("orders", run_in="process")(bill)
+    with pytest.raises(AppError, match="bill pauses on errors and has dead_letter='dlq': leave out one of them"):
+        app.stream("orders", retry="PAUSE_ON_ERROR", dead_letter="dlq")(bill)
+    with pytest.raises(AppError, match="bill has retry=SKIP_ON_ERROR and give_up='stop': leave out give_up"):
+        app.stream("orders", retry=RetryPolicy.SKIP_ON_ERROR, give_up="stop")(bill)
+    with pytest.raises(SignatureError, match=r"write def failed\(fault: Exception, ctx: Context\)"):
+        app.on_error(cast(Any, failed))
+    with pytest.raises(SignatureError, match="failed handles errors, but does not take two arguments"):
+        app.stream("orders", on_error=cast(Any, failed))(bill)
+    app.on_error(lambda fault, ctx: None)
+    with pytest.raises(AppError, match=r"is a second @app\.on_error"):
+        app.on_error(lambda fault, ctx: None)
+    with pytest.raises(AppError, match="there is no handler 'bil'; there are"):
+        app.resume("bil")
     app.stream("orders")(bill)
     with pytest.raises(AppError, match="two handlers read orders in the group bill"):
         app.stream("orders")(bill)
+
+
+def test_the_named_policies_say_how_often_and_what_then() -> None:
+    app = App("x:1")
+
+    async def bill(order: Order) -> None: ...
+
+    app.stream("a", retry="EXPONENTIAL_THEN_FIXED")(bill)
+    app.stream("b", retry="SKIP_ON_ERROR")(bill)
+    app.stream("c", retry=RetryPolicy.PAUSE_ON_ERROR)(bill)
+    app.queue("d", retry="EXPONENTIAL_THEN_FIXED")(bill)
+    app.queue("e", retry="PAUSE_ON_ERROR")(bill)
+    app.stream("f")(bill)
+    app.queue("g")(bill)
+    found = [(one.retry.attempts, one.give_up) for one in app.handlers]
+    assert found == [
+        (None, "stop"), (1, "skip"), (1, "pause"), (None, "skip"), (1, "pause"), (None, "stop"), (5, "skip"),
+    ]  # fmt: skip
+    pauses = [app.handlers[0].retry.pause_s(attempt, OSError(), 1.0) for attempt in (1, 2, 3, 6, 7, 8, 50)]
+    assert pauses == [1.0, 2.0, 4.0, 32.0, 60.0, 60.0, 60.0]
 
 
 def test_a_context_tells_of_its_record_and_whether_to_stop() -> None:

@@ -198,6 +198,7 @@ def test_records_of_partitions_that_are_not_ours_and_records_read_before_are_ign
 def test_a_commit_past_an_unfinished_record_is_a_bug() -> None:
     lanes = assigned(Lanes("key", 1))
     lanes.admit(rows(2))
+    assert lanes.committable() == {P0: 0}
     with pytest.raises(AssertionError, match="unfinished"):
         lanes.committed([(P0, 1)])
 
@@ -268,3 +269,63 @@ def check_lane(work: Work[Row], running: list[Work[Row]], order: Order) -> None:
         assert order != "key" or work.record.key is None or other.record.key != work.record.key, "two of one key"
     if order == "partition":
         assert work.record.offset == work.place.tracker.committable
+
+
+def test_a_commit_of_a_partition_that_was_lost_and_assigned_again_meanwhile_counts_for_nothing() -> None:
+    lanes = assigned(Lanes("key", 8))
+    lanes.admit(rows(3))
+    for work in taken(lanes):
+        lanes.finish(work)
+    offsets = lanes.committable()
+    assert offsets == {P0: 3}
+    lanes.revoke([P0])
+    lanes.assign([P0])
+    lanes.committed(offsets.items())
+    lanes.admit(rows(1))
+    lanes.finish(taken(lanes)[0])
+    assert lanes.committable() == {P0: 1}
+
+
+# Partitions that are held back
+
+
+def test_a_held_back_partition_begins_nothing_and_goes_on_with_the_record_that_failed() -> None:
+    lanes = assigned(Lanes("key", 2))
+    lanes.admit([*rows(5), Row(1, 0), Row(1, 1)])
+    first, second = taken(lanes)
+    lanes.hold_back(second)
+    lanes.finish(first)
+    assert [(one.record.partition, one.record.offset) for one in taken(lanes)] == [(1, 0), (1, 1)]
+    assert lanes.committable() == {P0: 1, TopicPartition("orders", 1): 0}
+    assert lanes.throttle() == ([P0], [])
+    assert lanes.release() == [P0]
+    assert lanes.throttle() == ([], [P0])
+    lanes.running = 0
+    assert [one.record.offset for one in taken(lanes)] == [1, 2]
+
+
+def test_records_that_are_held_back_leave_room_for_those_of_other_partitions() -> None:
+    lanes = assigned(Lanes("none", 1, held_max=10))
+    lanes.admit(rows(10))
+    (work,) = taken(lanes)
+    assert lanes.room == 0
+    lanes.hold_back(work)
+    assert lanes.take() is None
+    assert lanes.room == 10
+    lanes.admit([Row(1, offset) for offset in range(10)])
+    assert lanes.room == 0
+    lanes.revoke([P0])
+    assert (lanes.room, lanes.held) == (0, 10)
+    assert lanes.release() == []
+
+
+def test_a_retry_that_is_due_behind_a_held_back_record_waits_as_well() -> None:
+    lanes = assigned(Lanes("none", 2))
+    lanes.admit(rows(2))
+    first, second = taken(lanes)
+    lanes.retry(first, 5.0)
+    lanes.hold_back(second)
+    lanes.wake(5.0)
+    assert lanes.take() is None
+    lanes.release()
+    assert sorted(one.record.offset for one in taken(lanes)) == [0, 1]

@@ -76,10 +76,15 @@ def broker_members(broker: EmbeddedBroker, group: str) -> list[str]:
     return sorted(one.member_id for one in admin.describe_consumer_groups([group])[group].result(10).members)
 
 
-def test_foreign_metadata_of_a_committed_offset_is_ignored(broker: EmbeddedBroker) -> None:
-    produce(broker, "foreign", *orders(5), partitions=1)
+def test_foreign_metadata_of_committed_offsets_is_ignored_with_one_warning(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    produce(broker, "foreign", *orders(5), partitions=2, partition=0)
+    produce(broker, "foreign", *orders(5, 10), partitions=2, partition=1)
     other: Any = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "foreign"})
-    other.commit(offsets=[TopicPartition("foreign", 0, 2, "bitset:AAAA" * 100)], asynchronous=False)
+    metadata = "bitset:AAAA" * 100
+    offsets = [TopicPartition("foreign", partition, 2, metadata) for partition in range(2)]
+    other.commit(offsets=offsets, asynchronous=False)
     other.close()
     app, seen = App(broker.bootstrap_servers), Seen()
 
@@ -88,8 +93,10 @@ def test_foreign_metadata_of_a_committed_offset_is_ignored(broker: EmbeddedBroke
         seen.add(order.id)
 
     with running(app):
-        seen.wait_for(3)
-    assert seen == [2, 3, 4]
+        seen.wait_for(6)
+    assert sorted(seen) == [2, 3, 4, 12, 13, 14]
+    told = [one.getMessage() for one in caplog.records if "metadata of another client" in one.getMessage()]
+    assert len(told) == 1, told
 
 
 def test_a_committed_offset_that_is_deleted_is_told_once_and_the_policy_is_followed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 
 import msgspec
@@ -19,6 +20,7 @@ from tests.client.app.app_threads import produce as produce_plainly
 
 from qanat.client.app.app import App
 from qanat.client.app.context import Context
+from qanat.client.app.handlers import Reaction
 from qanat.client.app.retry import Retry
 from qanat.testing import EmbeddedBroker
 
@@ -114,3 +116,35 @@ def test_a_zombie_after_a_lost_lock_is_cancelled_and_its_late_acknowledgement_re
         seen.wait_for(4)
         assert 'qanat_app_locks_lost_total{handler="work",group="g"} 1' in app.metrics()
     assert sorted(map(str, seen)) == ["('begin', 1)", "('begin', 2)", "('cancelled', True)", "('end', 2)"]
+
+
+def test_an_error_handler_decides_about_jobs_and_a_pause_takes_no_more_until_the_app_is_resumed(
+    broker: EmbeddedBroker,
+) -> None:
+    app, seen = App(broker.bootstrap_servers), Seen()
+    is_broken = True
+
+    @app.queue("paused", group="g", retry="PAUSE_ON_ERROR")
+    async def work(job: Job, ctx: Context) -> None:
+        seen.add(job.id)
+        if is_broken:
+            raise LookupError("skip") if job.id == 1 else RuntimeError("no")
+
+    @app.on_error
+    def failed(fault: Exception, ctx: Context) -> Reaction | None:
+        return "skip" if isinstance(fault, LookupError) else None
+
+    produce(broker, "paused", b'{"id":1}', b'{"id":2}', b'{"id":3}', partitions=1)
+    with running(app):
+        seen.wait_for(2)
+        deadline = time.monotonic() + 10
+        while app.health() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert "handler work of paused is paused at paused-0: offset 1: RuntimeError: no" in app.health().reason
+        time.sleep(1)
+        assert seen == [1, 2]
+        is_broken = False
+        app.resume("work")
+        seen.wait_for(4)
+        assert sorted(seen) == [1, 2, 2, 3]
+        assert app.health()

@@ -272,3 +272,20 @@ def test_lost_answers_delay_and_lose_nothing(quick_broker: EmbeddedBroker, api: 
             assert sorted(read(consumer, 100), key=int) == numbered(100)
     finally:
         quick_broker.heal()
+
+
+@pytest.mark.parametrize(("protocol", "api"), [("consumer", "ConsumerGroupHeartbeat"), ("classic", "Heartbeat")])
+def test_health_names_a_coordinator_that_does_not_answer_until_it_does(
+    quick_broker: EmbeddedBroker, protocol: str, api: str
+) -> None:
+    topic = new_topic(quick_broker)
+    with member(quick_broker, topic, protocol) as consumer:
+        write(quick_broker.bootstrap_servers, topic, numbered(1))
+        assert len(read(consumer, 1)) == 1
+        assert consumer.health.problem == ""
+        quick_broker.drop(api, times=1000)
+        try:
+            wait_until(lambda: f"the coordinator of group g-{topic} does not answer" in consumer.health.problem)
+        finally:
+            quick_broker.heal()
+        wait_until(lambda: consumer.health.problem == "")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -122,6 +124,42 @@ def test_a_leaving_partition_hands_out_nothing_and_may_still_be_finished() -> No
     assert world.buffer.finished_offsets([at])[at].offset == 4
     world.buffer.remove([at])
     assert world.buffer.finished_offsets([at]) == {}
+
+
+class LockAfter:
+    """A lock; something of the user's thread happens right before it is first taken."""
+
+    def __init__(self, lock: threading.Lock, event: Callable[[], object]) -> None:
+        self._lock = lock
+        self._events = [event]
+
+    def __enter__(self) -> None:
+        if self._events:
+            self._events.pop()()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_records_that_are_taken_while_a_commit_looks_are_not_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit of the I/O thread counts what is finished of one hand, and the user's thread takes the next."""
+    world = World(0)
+    (at, *_) = PARTITIONS
+    one = world.buffer.partitions[at]
+    chunks, _, _ = chunks_of(PartitionData(records=batch(0, 10)), one.token, 0)
+    world.buffer.push(one, chunks)
+    world.buffer.take(5, is_one_by_one=True)
+    world.buffer.hand.given = world.buffer.hand.done = 5
+    real = world.buffer._lock
+
+    def take_more() -> None:
+        monkeypatch.setattr(world.buffer, "_lock", real)
+        world.buffer.take(5, is_one_by_one=True)
+
+    monkeypatch.setattr(world.buffer, "_lock", LockAfter(real, take_more))
+
+    assert world.buffer.finished_offsets()[at].offset == 5
 
 
 def test_a_chunk_of_an_older_token_is_dropped() -> None:

@@ -348,7 +348,7 @@ async def test_what_is_wrong_is_said_in_a_sentence(queue: Queue) -> None:
     with pytest.raises(UnknownSettingError, match="did you mean max_poll_records"):
         AsyncQueueConsumer(servers, "jobs", group="g", max_poll_record=3)
     with pytest.raises(ClosedError, match="has not begun"):
-        await AsyncQueueConsumer(servers, "jobs", group="g").poll()
+        await AsyncQueueConsumer(servers, "jobs", group="g").flush()
     with pytest.raises(QanatError, match="there is no topic"):
         await AsyncQueueConsumer(servers, "no-such-jobs", group="g").start()
     with pytest.raises(QanatError, match="nothing listens there"):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from tests.clients.logins.login import MTLS, OAUTHBEARER, Login
-from tests.fetching import Unavailable
 from tests.servers.client_modules import client_module
+from tools.toolchains.kcat import have_kcat
 
 SECONDS = 30
 
@@ -95,13 +94,12 @@ class KcatLogins:
     """Reads by assignment: its groups wait for more than is asked for."""
 
     def __init__(self) -> None:
-        if shutil.which("kcat") is None:
-            raise Unavailable("it is not installed (Debian: apt install kcat)")
+        self._program = str(have_kcat())
 
     def _run(self, login: Login, *words: str, text: str = "") -> str:
         options = [word for name, value in settings(login).items() for word in ("-X", f"{name}={value}")]
         done = subprocess.run(
-            ["kcat", *options, *words], input=text, capture_output=True, text=True, timeout=SECONDS, check=False
+            [self._program, *options, *words], input=text, capture_output=True, text=True, timeout=SECONDS, check=False
         )
         if done.returncode:
             raise RuntimeError(done.stderr[-2000:])

@@ -12,6 +12,7 @@ from tests.clients.java_client import java_command
 from tests.clients.kafkajs import installed
 from tests.clients.logins.login import MTLS, OAUTHBEARER, Login
 from tests.clients.remote import RemoteClient
+from tools.toolchains.node import have_node
 
 _JAAS = "org.apache.kafka.common.security"
 _JS = Path(__file__).parents[1] / "js" / "logins.js"
@@ -74,7 +75,8 @@ class JavaLogins(ProgramLogins):
 
 class KafkaJsLogins(ProgramLogins):
     def __init__(self) -> None:
-        super().__init__(["node", str(_JS), str(installed())])
+        folder = installed()
+        super().__init__([have_node().program, str(_JS), str(folder)])
 
 
 class SaramaLogins(ProgramLogins):

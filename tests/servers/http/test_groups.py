@@ -133,3 +133,25 @@ def test_a_record_of_a_queue_is_given_to_one_member_until_it_is_acknowledged(nod
     assert left.json["done"] == "left"
     back = acquire(node, queue, mine["member_id"], 10, 10_000)
     assert sorted(one["value"] for one in back["messages"]) == [1, 3]
+
+
+def test_push_consumers_of_a_group_get_a_topic_again(node: ServedNode) -> None:
+    node.post("/api/v1/topics/refreshed/records", [{"value": number, "partition": 1} for number in range(3)])
+    path = "/api/v1/groups/till/refreshes"
+
+    begun = node.post(path, {"topic": "refreshed", "partitions": [1]})
+    assert begun.status == 200, begun.body
+    row = {"partition": 1, "state": "waiting", "start": 0, "end": 3, "attempt": 0}
+    assert (begun.json["group"], begun.json["topic"], begun.json["partitions"]) == ("till", "refreshed", [row])
+    assert node.get(path).json["refreshes"] == [begun.json]
+    again = node.post(path, {"topic": "refreshed"})
+    assert again.status == 409
+    assert again.json["detail"].endswith("is under way; cancel it first")
+
+    ended = node.call("DELETE", f"{path}/refreshed").json
+    assert (ended["is_over"], ended["partitions"][0]["state"]) == (True, "cancelled")
+    assert node.call("DELETE", f"{path}/refreshed").status == 404
+    late = node.post(path, {"topic": "refreshed", "from": "latest"}).json
+    assert [(one["start"], one["end"]) for one in late["partitions"]] == [(0, 0), (3, 3), (0, 0), (0, 0)]
+    assert node.call("DELETE", "/api/v1/topics/refreshed").status == 200
+    assert node.get(path).json["refreshes"] == []

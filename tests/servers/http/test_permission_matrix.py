@@ -18,7 +18,7 @@ from tests.servers.permission_scenarios import Image, Recorder, scenarios
 
 from qanat.api.interceptor import authorize
 from qanat.broker.security.acl_authorizer import AclAuthorizer
-from qanat.cluster.topic_names import PIPELINES_TOPIC
+from qanat.model.topic_names import PIPELINES_TOPIC
 from qanat.security.authorization import Authorizer
 from qanat.security.settings import SecuritySettings
 from qanat.servers.http.operation_table import OPERATIONS
@@ -39,11 +39,21 @@ UPGRADE = {
 }
 _COMMIT = {"offsets": [{"topic": TOPIC, "partition": 0, "offset": 0}]}
 _ACKNOWLEDGE = {"member_id": "m", "records": [{"topic": TOPIC, "partition": 0, "offset": 0}]}
+_RULE = {"resource": "user", "name": "carol", "principal": "User:carol", "operation": "describe_tokens"}
 ROWS: dict[str, tuple[str, Any]] = {
     "produce": ("/produce", {"topic": TOPIC, "value": 1}),
     "produce_to_topic": (f"/api/v1/topics/{TOPIC}/records", {"value": 1}),
     "consume": (f"/consume?topic={TOPIC}&count=1", None),
     "read_topic": (f"/api/v1/topics/{TOPIC}/records?count=1", None),
+    "search_topic": (f"/api/v1/topics/{TOPIC}/search?count=1", None),
+    "topic_traffic": (f"/api/v1/topics/{TOPIC}/traffic", None),
+    "cluster_traffic": ("/api/v1/cluster/traffic", None),
+    "list_users": ("/api/v1/users", None),
+    "set_password": ("/api/v1/users/carol", {"password": "secret"}),
+    "remove_user": ("/api/v1/users/nobody", None),
+    "list_rules": ("/api/v1/acls", None),
+    "create_rule": ("/api/v1/acls", _RULE),
+    "delete_rule": ("/api/v1/acls", _RULE),
     "stream_topic": (f"/api/v1/topics/{TOPIC}/stream", None),
     "websocket_topic": (f"/api/v1/topics/{TOPIC}/ws", None),
     "subscribe": ("/subscribe", {"group": GROUP, "topics": [TOPIC], "member_id": "m"}),
@@ -52,6 +62,7 @@ ROWS: dict[str, tuple[str, Any]] = {
     "leave_group": (f"/api/v1/groups/{GROUP}/members/m", None),
     "acquire": (f"/api/v1/queues/{QUEUE}/acquire", {"topics": [TOPIC], "member_id": "m"}),
     "acknowledge": (f"/api/v1/queues/{QUEUE}/acknowledge", _ACKNOWLEDGE),
+    "describe_queue": (f"/api/v1/queues/{QUEUE}", None),
     "leave_queue": (f"/api/v1/queues/{QUEUE}/members/m", None),
     "list_dead_letters": (f"/api/v1/topics/{TOPIC}/dead-letters", None),
     "redrive_dead_letters": (f"/api/v1/topics/{TOPIC}/dead-letters/redrive", {}),
@@ -62,10 +73,14 @@ ROWS: dict[str, tuple[str, Any]] = {
     "add_partitions": (f"/api/v1/topics/{TOPIC}/partitions", {"partitions": 2}),
     "delete_records": (f"/api/v1/topics/{TOPIC}/records", {"offsets": {"0": 0}}),
     "describe_group": (f"/api/v1/groups/{GROUP}", None),
+    "describe_lag": (f"/api/v1/groups/{GROUP}/lag", None),
     "delete_group": (f"/api/v1/groups/{GROUP}", None),
     "fetch_offsets": (f"/api/v1/groups/{GROUP}/offsets", None),
     "commit_offsets": (f"/api/v1/groups/{GROUP}/offsets", _COMMIT),
     "reset_offsets": (f"/api/v1/groups/{GROUP}/offsets/reset", {"topic": TOPIC}),
+    "start_refresh": (f"/api/v1/groups/{GROUP}/refreshes", {"topic": TOPIC}),
+    "list_refreshes": (f"/api/v1/groups/{GROUP}/refreshes", None),
+    "end_refresh": (f"/api/v1/groups/{GROUP}/refreshes/{TOPIC}", None),
     "describe_configs": (f"/api/v1/configs/topics/{TOPIC}", None),
     "alter_configs": (f"/api/v1/configs/topics/{TOPIC}", {"configs": {"retention.ms": 100_000}}),
     "describe_broker": ("/api/v1/brokers/0", None),
@@ -75,12 +90,18 @@ ROWS: dict[str, tuple[str, Any]] = {
     "describe_pipeline": ("/api/v1/pipelines/billing", None),
     "pipeline_metrics": ("/metrics/pipelines", None),
     "metrics": ("/metrics", None),
+    "register_node": ("/api/v1/edge/nodes", {"node": "pos-1", "instance": "a cluster"}),
+    "list_nodes": ("/api/v1/edge/nodes", None),
+    "place_node": ("/api/v1/edge/nodes/pos-1", {"role": "POS"}),
+    "retire_node": ("/api/v1/edge/nodes/nobody", None),
+    "topology": ("/api/v1/edge/topology/nobody", None),
+    "pull": ("/api/v1/edge/pipe", {"node": "pos-1", "partitions": [{"topic": TOPIC, "partition": 0, "offset": 0}]}),
 }
 """The request of an operation that may be refused: its path, and its body."""
-LEFT_OUT = {"list_topics": TOPIC, "list_groups": GROUP, "list_transactions": TRANSACTION}
+LEFT_OUT = {"piped_topics": TOPIC, "list_topics": TOPIC, "list_groups": GROUP, "list_transactions": TRANSACTION}
 """Lists, and what they leave out for those who may not describe it."""
-FOR_ALL_USERS = ("describe_cluster", "list_brokers")
-"""As in Kafka, who is authenticated learns which brokers there are."""
+FOR_ALL_USERS = ("describe_cluster", "list_brokers", "who_am_i")
+"""As in Kafka, who is authenticated learns which brokers there are; and who it is."""
 BY_NAME = {operation.name: operation for operation in OPERATIONS}
 
 

@@ -9,8 +9,8 @@ from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 from tests.servers.http.serving import ServedNode
 
-from qanat.cluster.topic_names import PIPELINES_TOPIC
 from qanat.model.pipeline_runs import QueryState, RunState, TopicLag, past_entries, state_entry
+from qanat.model.topic_names import PIPELINES_TOPIC
 
 
 def test_without_runs_the_list_is_empty(node: ServedNode) -> None:

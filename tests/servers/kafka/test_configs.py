@@ -42,7 +42,7 @@ def test_a_topics_settings_have_value_and_source(client: RawClient, version: int
     configs = {config.name: config for config in found.configs}
 
     assert (found.error_code, found.resource_type, found.resource_name) == (0, TOPIC, "orders")
-    assert len(configs) == 34
+    assert len(configs) == 35
     retention = configs["retention.ms"]
     assert (retention.value, retention.config_source, retention.read_only) == ("1000", FROM_TOPIC, False)
     assert [(one.name, one.value, one.source) for one in retention.synonyms] == [

@@ -106,6 +106,8 @@ def failing(run: Run, pipeline: str, **settings: str) -> str:
     return str(raised.value)
 
 
+@pytest.mark.long
+@pytest.mark.data
 def test_a_backup_is_restored_with_all_that_it_was(
     spark: SparkSession, broker: EmbeddedBroker, run: Run, topic: str, tmp_path: Path
 ) -> None:
@@ -211,6 +213,7 @@ def alone() -> Iterator[EmbeddedBroker]:
 
 
 @pytest.mark.long
+@pytest.mark.data
 def test_an_archive_that_is_killed_has_each_record_once(
     spark: SparkSession, alone: EmbeddedBroker, tmp_path: Path
 ) -> None:

@@ -18,7 +18,7 @@ from tests.spark.pipelines.plain import SIZES, Window, closed, expected
 
 from qanat.testing import EmbeddedBroker
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.data]
 
 START_MS = 1_750_003_200_000
 DELAY_MS = 15 * 60_000

@@ -20,8 +20,8 @@ from qanat.broker.settings.effective_settings import broker_entries
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topic_configs import CheckConfigs, ConfigPlan
-from qanat.cluster.topic_names import name_problem
 from qanat.model.error_codes import ErrorCode
+from qanat.model.topic_names import name_problem
 
 
 class ConfigResource(Protocol):

@@ -14,6 +14,9 @@ from qanat.api.configs.authorization import authorize_resources
 from qanat.api.configs.config_resources import NO_GROUP, ResourceType, judge_broker, judge_topic, wrong_type
 from qanat.api.configs.dry_run_denials import NAME as DENIALS
 from qanat.api.configs.dry_run_denials import denials_entry
+from qanat.api.configs.group_lag import asks_for_lag, broker_entry, group_entry
+from qanat.api.configs.queue_records import NAME as QUEUE_RECORDS
+from qanat.api.configs.queue_records import queue_entry
 from qanat.api.request_context import RequestContext
 from qanat.broker.settings.effective_settings import (
     SettingEntry,
@@ -45,6 +48,8 @@ def authorize(request: DescribeConfigsRequest, access: AccessCheck) -> Verdict:
 
 
 async def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+    if any(asks_for_lag(resource) for resource in request.resources):
+        await context.broker.group_lag.ready()
     return DescribeConfigsResponse(
         results=[_describe(resource, request, context) async for resource in context.yielder.over(request.resources)]
     )
@@ -60,8 +65,21 @@ def _describe(
     is_broker = resource.resource_type == ResourceType.BROKER and resource.resource_name
     if is_broker and DENIALS in asked and (entry := denials_entry(context.broker)) is not None:
         found.append(entry)
+    if asks_for_lag(resource) and (entry := _lag(resource, context)) is not None:
+        found.append(entry)
+    if QUEUE_RECORDS in asked and resource.resource_type == ResourceType.GROUP:
+        entry = queue_entry(context.broker, resource.resource_name)
+        found += [] if entry is None else [entry]
     configs = [_config(entry, request) for entry in found if not asked or entry.name in asked]
     return DescribeConfigsResult(0, "", resource.resource_type, resource.resource_name, configs)
+
+
+def _lag(resource: DescribeConfigsResource, context: RequestContext) -> SettingEntry | None:
+    if resource.resource_type == ResourceType.GROUP:
+        return group_entry(context.broker, resource.resource_name)
+    if resource.resource_type == ResourceType.BROKER and resource.resource_name:
+        return broker_entry(context.broker)
+    return None
 
 
 def _entries(resource: DescribeConfigsResource, context: RequestContext) -> list[SettingEntry] | Rejection:

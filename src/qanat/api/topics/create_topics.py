@@ -24,9 +24,9 @@ from qanat.api.request_context import RequestContext
 from qanat.api.topics.authorization import DENIED, DENIED_MESSAGE, may_create
 from qanat.broker.settings.effective_settings import Layers, layers_of, topic_entries
 from qanat.cluster.rejection import Rejection
-from qanat.cluster.topic_names import INTERNAL_TOPICS, PIPELINES_TOPIC
 from qanat.cluster.topics import DEFAULT, PARTITIONS_MAX, CreateTopic, TopicPlan
 from qanat.model.error_codes import ErrorCode
+from qanat.model.topic_names import INTERNAL_TOPICS, PIPELINES_TOPIC
 from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.create_topics import (
     CreatableTopic,

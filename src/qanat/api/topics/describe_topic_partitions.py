@@ -14,8 +14,8 @@ from qanat.api.request_context import RequestContext
 from qanat.api.topics.metadata import leader_and_offline
 from qanat.broker.broker import Broker
 from qanat.cluster import values
-from qanat.cluster.topic_names import name_problem
 from qanat.model.error_codes import ErrorCode
+from qanat.model.topic_names import name_problem
 from qanat.security.authorization import Operation
 from qanat.wire.kafka.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,

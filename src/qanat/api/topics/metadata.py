@@ -18,10 +18,10 @@ from qanat.api.topics.authorization import may_create
 from qanat.broker.broker import Broker
 from qanat.cluster import values
 from qanat.cluster.rejection import Rejection
-from qanat.cluster.topic_names import name_problem
 from qanat.cluster.topics import CreateTopic
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicId
+from qanat.model.topic_names import name_problem
 from qanat.security.authorization import Operation
 from qanat.wire.kafka.layouts import ZERO_UUID
 from qanat.wire.kafka.messages.metadata import (

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from qanat.api.request_context import RequestContext
 from qanat.api.transactions.transaction_errors import fenced_as
-from qanat.cluster.topic_names import OFFSETS_TOPIC
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
+from qanat.model.topic_names import OFFSETS_TOPIC
 from qanat.security.authorization import Operation
 from qanat.transactions.replies import AddReply
 from qanat.transactions.requests import AddPartitions

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from qanat.api.request_context import RequestContext
 from qanat.api.transactions.transaction_errors import fenced_as
+from qanat.cluster.topic_configs import MIRROR_SOURCE
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
 from qanat.security.authorization import Operation
@@ -104,7 +105,13 @@ async def _results(
         async for number in yielder.over(topic.partitions)
     ]
     known = {at: _is_there(at, context) async for at in yielder.over(partitions)}
-    if all(known.values()):
+    mirrored = {at for at in partitions if context.broker.metadata.image.overrides(at.topic).get(MIRROR_SOURCE)}
+    if mirrored:
+        errors = {
+            at: ErrorCode.POLICY_VIOLATION if at in mirrored else ErrorCode.OPERATION_NOT_ATTEMPTED
+            async for at in yielder.over(partitions)
+        }
+    elif all(known.values()):
         errors = await _ask(transaction, tuple(partitions), client_version, context)
     else:
         errors = {

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qanat.api.request_context import RequestContext
+from qanat.groups.client_regex import InvalidPatternError, pattern
 from qanat.security.authorization import Operation
 from qanat.transactions import requests
 from qanat.transactions.replies import ListReply
 from qanat.transactions.states import KNOWN_LABELS
-from qanat.wire.client_regex import InvalidPatternError, pattern
 from qanat.wire.kafka.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,

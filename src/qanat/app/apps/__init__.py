@@ -4,6 +4,6 @@
 - `app_lookup`  `module:app` to an `App`, and what is wrong with it
 - `worker`      one worker process
 - `supervisor`  starts workers, restarts those that end, stops all
-- `restarts`    when a worker is restarted; pure
+- `handler_worker`  one worker process that a broker started (`app.handlers`)
 - `source_watch`  changes of source files, for `--reload`
 """

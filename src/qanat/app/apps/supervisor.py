@@ -12,10 +12,10 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from qanat.app.apps.restarts import Restarts
 from qanat.app.apps.source_watch import changed, stamps
 from qanat.app.apps.worker import EXIT_UNLOADABLE
 from qanat.app.child_processes import end_with_parent
+from qanat.app.handlers.restarts import Restarts
 from qanat.telemetry.events import log_event
 
 _LOOK_S = 0.5
@@ -83,7 +83,8 @@ class AppSupervisor:
             code = await worker.process.wait()
             worker.process = None
             if self._stopping.is_set():
-                self._exit_code = max(self._exit_code, 1 if code else 0)
+                # One that was still loading its app is ended by the signal itself, and had done nothing.
+                self._exit_code = max(self._exit_code, 0 if code in (0, -signal.SIGTERM) else 1)
                 return
             if code == EXIT_UNLOADABLE and self._reload_directory is None:
                 # Another start would fail as well; with --reload, the next change may repair it.

@@ -42,7 +42,11 @@ def _make_folder(data_dir: str) -> None:
 def _require_file(store: str, settings: NodeSettings) -> None:
     """Refuse to create a store where one was lost, before an empty file looks like one."""
     if not os.path.exists(store):
-        refuse_orphans(settings)
+        try:
+            refuse_orphans(settings)
+        except StorageError:
+            if not os.path.exists(store):  # Another broker may have made both since we looked.
+                raise
 
 
 def refuse_orphans(settings: NodeSettings) -> None:

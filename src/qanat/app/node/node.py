@@ -22,6 +22,7 @@ from qanat.app.node.compose import Logs, open_log_directory
 from qanat.app.node.listeners import NodeListeners
 from qanat.app.node.metadata_store import open_store, refuse_orphans
 from qanat.app.node.node_names import number_of
+from qanat.app.node.push import LazyPush
 from qanat.app.settings.listener_plan import PlannedListener, plan_listeners
 from qanat.app.settings.node_settings import NodeSettings
 from qanat.broker.broker import Broker
@@ -33,7 +34,7 @@ from qanat.groups.assignors.built_in import NAMES
 from qanat.log.directories.directory import LogDirectory
 from qanat.log.directories.storage_engine import StorageEngine
 from qanat.log.runtime.log_runtime import LogRuntime
-from qanat.model.errors import AddressInUseError
+from qanat.model.errors import AddressInUseError, StorageError
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.servers.kafka.listener import KafkaListener
 from qanat.telemetry.events import log_event
@@ -79,6 +80,7 @@ class Node:
         self.directory: LogDirectory
         self.broker: Broker
         self.listener: KafkaListener
+        self.push: LazyPush
         self.inter_broker: KafkaListener | None = None
         self.listeners: NodeListeners
         self.metrics: MetricsListener | None = None
@@ -139,6 +141,7 @@ class Node:
             self.broker.peers.security = self.listeners.identity.security
         endpoints = [self.listeners.endpoint(one) for one in self.listeners.plan.clients]
         self.listener = KafkaListener(self.broker, self._on_fault, endpoints)
+        self.listener.push = self.push = LazyPush(self.broker, self.listener.dispatcher)
         await self.listener.bind()
         inter_broker = await self._open_inter_broker(opened)
         opened.push_async_callback(self.broker.close)
@@ -147,11 +150,15 @@ class Node:
         await self.listeners.prepare()
         opened.push_async_callback(self.listener.close)
         await self.listener.serve()
+        if settings.broker.push_port is not None:
+            await self.push.serve_own(endpoints[0], settings.broker.push_port)
         opened.push_async_callback(self.broker.controlled_shutdown.hand_over)
         if self.listeners.plan.metrics is not None:
             await self._open_metrics(opened, self.listeners.plan.metrics)
         if self.listeners.plan.http is not None:
             await self._open_http(opened, self.listeners.plan.http)
+        if settings.edge.registry_url:
+            await self._join_tree(opened)
         self.listeners.files.start()
         opened.push_async_callback(self.listeners.files.close)
 
@@ -205,6 +212,19 @@ class Node:
             self.metrics.metrics.http = http.context.counters
         opened.push_async_callback(http.close)
 
+    async def _join_tree(self, opened: AsyncExitStack) -> None:
+        """Register with the registry of a tree, and pull from the parent that it names."""
+        # Imported late: most brokers stand alone.
+        from qanat.broker.edge.edge_node import EdgeNode
+        from qanat.connection.http_fetch import check_url
+
+        check_url("registry.url", self.settings.edge.registry_url)
+        url = None if self.http is None else self.http.address
+        node = EdgeNode(self.broker, str(self.settings.node_id), self.settings.edge, url)
+        self.broker.edge_node = node
+        await node.start()
+        opened.push_async_callback(node.close)
+
     def _advertised(self, planned: PlannedListener, listener: KafkaListener) -> values.Listener:
         return values.Listener(
             name=planned.name,
@@ -247,6 +267,11 @@ async def _cluster_id(store: MetadataStore, keeping: NodeSettings | None) -> str
         if entry is not None:
             return values.decode(values.ClusterInfo, entry.value).cluster_id
         if keeping is not None:
-            refuse_orphans(keeping)
+            try:
+                refuse_orphans(keeping)
+            except StorageError:
+                if await store.get(keys.CLUSTER) is None:
+                    raise
+                continue  # Another broker has made the cluster since we asked, and marked its data.
         info = values.ClusterInfo(cluster_id=uuid.uuid4().hex[:22])
         await store.commit([Absent(keys.CLUSTER)], [Put(keys.CLUSTER, values.encode(info)), first_level()])

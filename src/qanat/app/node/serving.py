@@ -10,16 +10,18 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from qanat.app.node.banner import banner, durability, recovered
 from qanat.app.node.event_log import LogFormat, configure
+from qanat.app.node.event_loop import listen_to_signals, loop_factory
 from qanat.app.node.node import Node
 from qanat.app.node.service_manager import ServiceManager
+from qanat.app.settings.handler_settings import HandlerSettings
 from qanat.app.settings.loading import Loaded, assignment, flag, load
 from qanat.app.settings.source_value import SourceValue
 from qanat.broker.runtime.operator_events import damage
@@ -27,8 +29,6 @@ from qanat.cluster.host_defaults import hosts_of
 from qanat.model.errors import QanatError
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.telemetry.events import LogLevel, failure, log_event
-
-_EXIT_FORCED = 130
 
 
 @dataclass(slots=True)
@@ -65,23 +65,19 @@ def serve(flags: StartFlags, environment: Mapping[str, str], presets: Iterable[S
     if loaded.settings.environment != "dev":
         _require_fit(loaded, hosts=1)
     manager = ServiceManager(os.environ)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_serve(loaded, manager))
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_serve(loaded, manager, (flags.log_format, flags.log_level)))
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop
-    return uvloop.new_event_loop
-
-
-async def _serve(loaded: Loaded, manager: ServiceManager) -> int:
+async def _serve(loaded: Loaded, manager: ServiceManager, log: tuple[LogFormat, LogLevel]) -> int:
     stop = asyncio.Event()
-    _listen_to_signals(stop)
+    listen_to_signals(stop)
     began = time.perf_counter()
-    async with manager.watched(), Node(loaded.settings, on_fault=_on_fault) as node:
+    async with (
+        manager.watched(),
+        Node(loaded.settings, on_fault=_on_fault) as node,
+        _handlers(loaded.settings.handlers, node, log),
+    ):
         hosts = len(hosts_of(node.broker.metadata.image.brokers))
         if loaded.settings.environment != "dev" and hosts > 1:
             _require_fit(loaded, hosts)
@@ -93,6 +89,19 @@ async def _serve(loaded: Loaded, manager: ServiceManager) -> int:
         log_event("stopping")
     log_event("stopped")
     return 0
+
+
+@asynccontextmanager
+async def _handlers(settings: HandlerSettings, node: Node, log: tuple[LogFormat, LogLevel]) -> AsyncIterator[None]:
+    """Run the apps of `handlers.apps` meanwhile; they end before the node does."""
+    if not settings.handlers_apps:
+        yield
+        return
+    from qanat.app.handlers.handler_supervisor import HandlerSupervisor
+
+    async with HandlerSupervisor(settings, node.advertised_address, os.environ, log) as supervisor:
+        node.broker.handler_apps = supervisor.apps
+        yield
 
 
 def _require_fit(loaded: Loaded, hosts: int) -> None:
@@ -115,19 +124,6 @@ def collect_rarely() -> None:
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
     gc.enable()
-
-
-def _listen_to_signals(stop: asyncio.Event) -> None:
-    loop = asyncio.get_running_loop()
-
-    def on_signal(number: int) -> None:
-        if stop.is_set():
-            log_event("second signal: exiting at once", level="warning", signal=signal.Signals(number).name)
-            os._exit(_EXIT_FORCED)
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal, number)
 
 
 def _announce(node: Node, took_ms: int) -> None:

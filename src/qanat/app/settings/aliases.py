@@ -13,8 +13,6 @@ from msgspec import Struct
 _HOUR_MS = 60 * 60 * 1000
 _THREADS = "one event loop serves all connections; there are no threads to count"
 _CLIENT = "clients decide it"
-_LATER_REGISTRY = "no registry is asked yet"
-_LATER_PIPE = "there are no pipes between brokers yet"
 _STORE = "the metadata store decides it; there is no separate controller"
 _MIN_ISR = "min.insync.replicas holds for internal topics, as for all others"
 
@@ -37,7 +35,7 @@ ENVIRONMENT = (
     Alias("BROKER_PORT", "port"),
     Alias("DATA_DIR", "data.dir"),
     Alias("HTTP_PORT", "http.port"),
-    *_none(_LATER_REGISTRY, "REGISTRY_URL"),
+    Alias("REGISTRY_URL", "registry.url"),
 )
 """Variables without our prefix."""
 
@@ -55,8 +53,10 @@ FILE = (
     Alias("broker.network.port", "port"),
     *_none("records and requests always travel over TCP", "broker.network.type"),
     *_none(_THREADS, "broker.network.threads.boss", "broker.network.threads.worker"),
-    *_none(_LATER_REGISTRY, "broker.registry.url", "broker.registry.poll-interval"),
-    *_none(_LATER_PIPE, "broker.pipe.poll-interval", "broker.pipe.batch-size"),
+    Alias("broker.registry.url", "registry.url"),
+    Alias("broker.registry.poll-interval", "registry.poll.interval.ms"),
+    Alias("broker.pipe.poll-interval", "pipe.poll.interval.ms"),
+    Alias("broker.pipe.batch-size", "pipe.batch.size"),
     Alias("host", "host.name"),
     Alias("default_partitions", "num.partitions"),
     Alias("default_replication_factor", "default.replication.factor"),

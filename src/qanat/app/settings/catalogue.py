@@ -6,10 +6,12 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from qanat.app.settings.handler_settings import HandlerSettings
 from qanat.app.settings.metadata_settings import MetadataSettings
 from qanat.app.settings.own_settings import OwnSettings
 from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.broker.settings.topic_settings import TOPIC_SETTINGS, TopicSetting
+from qanat.edge.settings import EdgeSettings
 from qanat.groups.settings import GroupSettings
 from qanat.log.settings import DirectorySettings
 from qanat.model.errors import InvalidSettingError
@@ -30,6 +32,8 @@ STRUCTS: tuple[type[Settings], ...] = (
     DirectorySettings,
     GroupSettings,
     TransactionSettings,
+    HandlerSettings,
+    EdgeSettings,
 )
 
 

@@ -30,6 +30,8 @@ OTHERS = {
     PROFILE: "the profile that client commands use, as with --profile",
     USER_PASSWORD: "the password that qanat user add and qanat user password set",
     "QANAT_PURE": "read when Qanat is built: 1 compiles nothing",
+    "QANAT_PREBUILT": "read when a release is built: a folder of compiled modules",
+    "QANAT_RELEASE": "read when Qanat is built: 1 fails where the core would stay interpreted",
     "QANAT_OFFLINE": "read by the tests: 1 fetches nothing",
 }
 """Variables with our prefix that are not settings of a node."""

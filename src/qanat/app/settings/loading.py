@@ -13,6 +13,7 @@ from qanat.app.settings.environment import CONFIG, read_environment
 from qanat.app.settings.environments import PRESETS
 from qanat.app.settings.environments import SETTING as ENVIRONMENT
 from qanat.app.settings.faults import Faults
+from qanat.app.settings.handler_settings import HandlerSettings
 from qanat.app.settings.listener_sources import LISTENER_PREFIX, ListenerSources, listener_setting, setting_of
 from qanat.app.settings.metadata_settings import MetadataSettings, check_etcd_settings
 from qanat.app.settings.node_settings import NodeSettings
@@ -22,6 +23,7 @@ from qanat.app.settings.settings_file import read_file
 from qanat.app.settings.source_value import HIDDEN, SourceValue, is_secret, leading_name
 from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.broker.settings.topic_settings import TopicSetting
+from qanat.edge.settings import EdgeSettings
 from qanat.groups.settings import GroupSettings
 from qanat.log.settings import DirectorySettings
 from qanat.model.errors import InvalidSettingError
@@ -206,6 +208,7 @@ def _compose(
         directory=_part(DirectorySettings, values, faults),
         groups=_part(GroupSettings, values, faults),
         transactions=_part(TransactionSettings, values, faults),
+        edge=_part(EdgeSettings, values, faults),
         security=_part(SecuritySettings, values, faults),
         tls=_part(TlsSettings, values, faults),
         listeners=several.bound,
@@ -214,6 +217,7 @@ def _compose(
         inter_broker_listener_name=several.inter_broker,
         listener_overrides=several.overrides,
         http=_part(HttpSettings, values, faults),
+        handlers=_handlers(values, faults),
         topic_defaults=topic_defaults,
     )
 
@@ -230,6 +234,16 @@ def _metadata(values: Mapping[str, SourceValue], faults: Faults) -> MetadataSett
     if settings.metadata_store == "etcd":
         with faults:
             check_etcd_settings(settings)
+    return settings
+
+
+def _handlers(values: Mapping[str, SourceValue], faults: Faults) -> HandlerSettings:
+    settings = _part(HandlerSettings, values, faults)
+    if settings.handlers_apps:
+        from qanat.app.settings.handler_names import app_names
+
+        with faults:
+            app_names(settings.handlers_apps)
     return settings
 
 

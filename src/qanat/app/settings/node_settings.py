@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from qanat.app.settings.environments import Environment
+from qanat.app.settings.handler_settings import HandlerSettings
 from qanat.app.settings.listeners import ListenerAddress
 from qanat.app.settings.metadata_settings import MetadataSettings
 from qanat.broker.settings.broker_settings import BrokerSettings
+from qanat.edge.settings import EdgeSettings
 from qanat.groups.settings import GroupSettings
 from qanat.log.settings import DirectorySettings
 from qanat.security.settings import SecuritySettings
@@ -43,5 +45,7 @@ class NodeSettings(Struct, frozen=True):
     listener_overrides: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """`listener.name.<name>.*`, by the name of the listener."""
     http: HttpSettings = field(default_factory=lambda: HttpSettings(http_port=NOT_SERVED))
+    handlers: HandlerSettings = field(default_factory=HandlerSettings)
+    edge: EdgeSettings = field(default_factory=EdgeSettings)
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
     """Topic settings that hold where a topic has none of its own."""

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from qanat.app.settings.aliases import ENVIRONMENT, FILE, Alias
 from qanat.app.settings.catalogue import SETTINGS
 from qanat.app.settings.environment import OTHERS, variable_of
+from qanat.app.settings.handler_settings import HandlerSettings
 from qanat.app.settings.metadata_settings import MetadataSettings
 from qanat.app.settings.own_settings import OwnSettings
 from qanat.broker.settings.broker_settings import BrokerSettings
 from qanat.broker.settings.dynamic_settings import DYNAMIC
 from qanat.broker.settings.topic_settings import TopicSetting
+from qanat.edge.settings import EdgeSettings
 from qanat.groups.settings import GroupSettings
 from qanat.log.settings import NEVER_MS, DirectorySettings
 from qanat.model.setting_meanings import meanings
@@ -57,7 +59,9 @@ _SECTIONS: tuple[tuple[str, str, type[Settings]], ...] = (
     ("HTTP", "The HTTP server: its address and its limits.", HttpSettings),
     ("The data directory", "Settings that hold for all logs of the node.", DirectorySettings),
     ("Consumer groups", "Limits of the group coordinator.", GroupSettings),
+    ("Handlers", "Apps that the broker runs in processes of their own (docs/operating/handlers.md).", HandlerSettings),
     ("Transactions", "Limits of the transaction coordinator.", TransactionSettings),
+    ("The tree of brokers", "The registry of this broker, and the pipe to its parent.", EdgeSettings),
 )
 
 

@@ -9,7 +9,13 @@ from msgspec import Struct
 from qanat.model.errors import InvalidSettingError
 
 HIDDEN = "[hidden]"
-_SECRETS = ("ssl.key.password", "ssl.keystore.key", "ssl.keystore.password", "ssl.truststore.password")
+_SECRETS = (
+    "ssl.key.password",
+    "ssl.keystore.key",
+    "ssl.keystore.password",
+    "ssl.truststore.password",
+    "edge.authorization",
+)
 
 
 class SourceValue(Struct, frozen=True):

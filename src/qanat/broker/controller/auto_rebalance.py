@@ -14,7 +14,7 @@ from qanat.cluster.controller import PartitionChange
 from qanat.cluster.host_defaults import IN_SYNC, MIN_IN_SYNC, completed_internal_topics
 from qanat.cluster.store import Compare, Operation
 from qanat.cluster.topic_configs import ConfigAct, ConfigChange, ConfigPlan, decide_configs
-from qanat.cluster.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
+from qanat.model.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from qanat.telemetry.events import log_event
 
 

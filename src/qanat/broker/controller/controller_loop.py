@@ -58,6 +58,8 @@ class ControllerLoop:
         self._auto_rebalance = AutoRebalance(settings, self._carry_out, node.metadata.commit)
         self.proofs = ReplicaProofs(node, settings, peers, replica_logs, self.look_at)
         self.waiting = WaitingElections(settings, self.proofs)
+        self.unclean_elections = 0
+        """Leaders that were elected although they may lack records."""
 
     @property
     def is_controller(self) -> bool:
@@ -199,6 +201,7 @@ class ControllerLoop:
                 if not self.is_controller or not await self._node.metadata.commit(commit.compares, commit.operations):
                     return False
             _log_elections(piece)
+            self.unclean_elections += sum(_is_unclean(change) for change in piece)
         return True
 
     async def _rebalance_for_ever(self) -> None:
@@ -214,6 +217,12 @@ class ControllerLoop:
                 await self._auto_rebalance.spread()
             except StoreUnavailableError:
                 continue
+
+
+def _is_unclean(change: PartitionChange) -> bool:
+    """Whether a leader was elected that may lack records."""
+    before, after = change.before, change.after
+    return after.leader not in (NO_LEADER, before.leader) and after.is_recovered
 
 
 def _log_elections(changes: Sequence[PartitionChange]) -> None:

@@ -19,7 +19,6 @@ from qanat.broker.replicas.partition import EndMarker, Partition
 from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.broker.settings.group_settings import GroupConfigs
 from qanat.cluster.image import MetadataImage
-from qanat.cluster.topic_names import OFFSETS_TOPIC
 from qanat.groups.assignors.assignor import Assignor
 from qanat.groups.decisions import Decision, Parked, coordinator_error
 from qanat.groups.record_codec import decode_record, encode_record
@@ -29,6 +28,7 @@ from qanat.groups.settings import GroupSettings
 from qanat.groups.shard import GroupShard
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import NO_PRODUCER_ID, TopicId
+from qanat.model.topic_names import OFFSETS_TOPIC
 from qanat.telemetry.broker_counters import BrokerCounters
 from qanat.wire.batch_header import read_header
 from qanat.wire.control import decode_marker

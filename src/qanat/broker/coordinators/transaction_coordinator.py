@@ -21,10 +21,11 @@ from qanat.broker.coordinators.shard_loading import replay
 from qanat.broker.replicas.partition import EndMarker, Partition
 from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.cluster.producer_ids import ProducerIdAllocator
-from qanat.cluster.topic_names import TRANSACTIONS_TOPIC
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
+from qanat.model.topic_names import TRANSACTIONS_TOPIC
+from qanat.telemetry.transaction_counters import TransactionCounters
 from qanat.transactions.decisions import Decision, Markers, coordinator_error
 from qanat.transactions.record_codec import decode_record, encode_record
 from qanat.transactions.replies import AddReply, ProducerIdNeeded, ProducerReply, Reply, VerifyReply, refused
@@ -71,6 +72,7 @@ class TransactionCoordinator:
     def __init__(self, host: TransactionHost, settings: TransactionSettings, steady_ms: Callable[[], int]) -> None:
         self._host = host
         self.settings = settings
+        self.counters = TransactionCounters()
         self._clocks = Clocks(steady_ms, host.runtime.clock_ms)
         self.topic: InternalTopic[TransactionCoordinatorShard] = InternalTopic(
             host,
@@ -95,7 +97,7 @@ class TransactionCoordinator:
                     shard.apply(decoded)
 
         await replay(partition, take)
-        return TransactionCoordinatorShard(shard, partition, self._clocks, self._host)
+        return TransactionCoordinatorShard(shard, partition, self._clocks, self._host, self.counters)
 
     async def ask(self, transactional_id: str, request: Request) -> Reply:
         """The reply of the shard that has the id."""
@@ -143,8 +145,16 @@ def _is_early(reply: Reply) -> bool:
 class TransactionCoordinatorShard(CoordinatorShard[Request, Reply, Decision]):
     """A shard with its partition, and the markers under way."""
 
-    def __init__(self, shard: TransactionShard, partition: Partition, clocks: Clocks, host: TransactionHost) -> None:
+    def __init__(
+        self,
+        shard: TransactionShard,
+        partition: Partition,
+        clocks: Clocks,
+        host: TransactionHost,
+        counters: TransactionCounters,
+    ) -> None:
         super().__init__(shard, partition, clocks)
+        self._counters = counters
         self.shard = shard
         self._host = host
         self._ending: dict[str, asyncio.Future[None]] = {}
@@ -184,6 +194,10 @@ class TransactionCoordinatorShard(CoordinatorShard[Request, Reply, Decision]):
 
     def _follow(self, decision: Decision) -> None:
         for markers in decision.markers:
+            if markers.is_commit:
+                self._counters.committed += 1
+            else:
+                self._counters.aborted += 1
             self._host.park(self._finish(markers))
 
     def _refusal(self, request: Request, error: ErrorCode) -> Reply:

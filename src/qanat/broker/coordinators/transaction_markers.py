@@ -15,13 +15,13 @@ from qanat.broker.replicas.partition_lookup import PartitionLookup
 from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.broker.runtime.peers import Peers
 from qanat.cluster.image import MetadataImage
-from qanat.cluster.topic_names import OFFSETS_TOPIC
 from qanat.cluster.values import NO_LEADER
 from qanat.connection.faults import error_code
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
+from qanat.model.topic_names import OFFSETS_TOPIC
 from qanat.wire.kafka.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,

@@ -11,7 +11,7 @@ both sets count (`Leader.committed`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from qanat.broker.metadata.cluster_node import ClusterNode
 from qanat.broker.metadata.confirmed_lease import confirmed
@@ -42,6 +42,10 @@ class IsrChanges:
         self._wanted: dict[Partition, Change] = {}
         self._committing: asyncio.Task[None] | None = None
         self._at_once = _AT_ONCE
+        self.shrinks = 0
+        """Replicas that fell out of sync."""
+        self.expansions = 0
+        """Replicas that came back in sync."""
 
     async def watch(self) -> None:
         """Look for followers that have fallen behind, for ever."""
@@ -111,6 +115,7 @@ class IsrChanges:
         epoch = image.broker_epochs.get(self._node.node_id)
         changes = {partition: self._change(partition, change) for partition, change in piece.items()}
         wanted = {partition: found for partition, found in changes.items() if found is not None}
+        before = {partition: partition.leader.in_sync for partition in wanted if partition.leader is not None}
         is_stored = False
         if wanted and epoch is not None:
             joined = {one: since for partition in wanted for one, since in piece[partition].joined.items()}
@@ -122,10 +127,15 @@ class IsrChanges:
             is_stored = await self._commit_until_known(compares, list(wanted.values()))
         for partition, change in piece.items():
             if is_stored and partition in wanted:
+                self._count(change, before[partition])
                 log_event("in-sync set changed", partition=str(partition.at), in_sync=list(change.in_sync))
             self._settle(partition, change)
             partition.advance()
         return is_stored
+
+    def _count(self, change: Change, before: Collection[int]) -> None:
+        self.shrinks += sum(node_id not in change.in_sync for node_id in before)
+        self.expansions += sum(node_id not in before for node_id in change.in_sync)
 
     async def _commit_until_known(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> bool:
         """Repeat a commit until its outcome is known."""

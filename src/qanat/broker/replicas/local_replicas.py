@@ -24,13 +24,13 @@ from qanat.broker.replicas.partition import Partition
 from qanat.broker.settings.topic_settings import TopicSettings
 from qanat.cluster import keys, values
 from qanat.cluster.image import MetadataImage
-from qanat.cluster.topic_names import is_for_brokers
 from qanat.log.partition_log import PartitionLog
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.runtime.workers import LOGS_MADE_AT_ONCE
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import DirectoryFailedError, QanatError, StorageError
 from qanat.model.ids import LeaderEpoch, TopicPartition
+from qanat.model.topic_names import is_for_brokers
 from qanat.replication.leader import Leader
 from qanat.telemetry.events import log_event
 
@@ -107,6 +107,8 @@ class LocalReplicas:
         self._by_topic: dict[str, dict[TopicPartition, bytes]] = {}
         """Our logs of each topic, with the topic's id."""
         self._by_log: dict[PartitionLog, Partition] = {}
+        self._cutting: dict[TopicPartition, None] = {}
+        """Mirrors that are being cut: they are not led meanwhile."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._awaited: set[str] = set()
         """Topics that will be reconciled anyway: a thousand changes while logs are created are one reason to look at
@@ -225,6 +227,18 @@ class LocalReplicas:
             if (topic := self._image.topics.get(at.topic)) is not None:
                 self.lead_or_follow(topic, at.partition)
 
+    async def cut_mirror(self, at: TopicPartition, cut: Callable[[PartitionLog], Coroutine[Any, Any, None]]) -> None:
+        """Cease to lead a mirror, truncate its log as a follower does, and lead again. The caller then commits another
+        epoch, in which clients look at it anew."""
+        self._cutting[at] = None
+        if at in self.partitions:
+            self._resign(at)
+        try:
+            await cut(self.logs[at])
+        finally:
+            del self._cutting[at]
+            self._lead_or_follow_later(at)
+
     def state_of(self, at: TopicPartition) -> values.PartitionState | None:
         """A partition's state in the image."""
         topic = self._image.topics.get(at.topic)
@@ -303,6 +317,8 @@ class LocalReplicas:
         if self.fetchers is not None and (truncating := self.fetchers.truncating.get(at)) is not None:
             truncating.add_done_callback(lambda _: self._lead_or_follow_later(at))
             return
+        if at in self._cutting:
+            return
         state = self._image.state(topic, at.partition)
         led = self.partitions.get(at)
         if self._leads(state):
@@ -339,12 +355,14 @@ class LocalReplicas:
         leader = None
         if len(state.replicas) > 1:
             leader = Leader(self._node_id, log.end_offset, self.lag_max_ms)
-        partition = Partition(log, self._runtime, _raw(topic), state.leader_epoch, leader)
+        settings = self._topic_settings(at.topic)
+        is_mirror = bool(settings.mirror_source)
+        partition = Partition(log, self._runtime, _raw(topic), state.leader_epoch, leader, is_mirror=is_mirror)
         if leader is not None:
             self._update_leader(partition, leader, state)
-        partition.apply_settings(self._topic_settings(at.topic))
+        partition.apply_settings(settings)
         self.partitions[at] = partition
-        if not is_for_brokers(topic.name, topic.is_internal):
+        if not is_mirror and not is_for_brokers(topic.name, topic.is_internal):
             self.writable[at.topic, at.partition] = partition
         self.by_id[partition.topic_id, at.partition] = partition
         self._by_log[log] = partition

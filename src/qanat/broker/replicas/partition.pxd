@@ -19,7 +19,7 @@ cdef class Partition:
     cdef public object at, leader, topic_id, why_retired, _acknowledged, _known
     cdef public list _starting
     cdef public dict _waiting, _waiting_followers
-    cdef public bint is_retired
+    cdef public bint is_retired, is_mirror
     cdef public long long leader_epoch, written_bytes, readable_bytes, epoch_start, min_insync_replicas
     @cython.locals(appended=Appended, end_offset=cython.longlong, log=PartitionLog)
     cpdef Written append_fast(self, batch, FastHeader header)

@@ -30,7 +30,7 @@ from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.log.runtime.sync_future import SyncFuture
 from qanat.log.settings import TimestampType
 from qanat.model.error_codes import ErrorCode
-from qanat.model.errors import NotLeaderError, OffsetNotAvailableError, OffsetOutOfRangeError
+from qanat.model.errors import MirroredTopicError, NotLeaderError, OffsetNotAvailableError, OffsetOutOfRangeError
 from qanat.model.ids import NO_TIMESTAMP, LeaderEpoch
 from qanat.replication.leader import Leader
 from qanat.wire.control import Marker
@@ -84,6 +84,7 @@ class Partition:
         "_waiting_followers",
         "at",
         "epoch_start",
+        "is_mirror",
         "is_retired",
         "leader",
         "leader_epoch",
@@ -102,8 +103,13 @@ class Partition:
         topic_id: bytes,
         leader_epoch: int,
         leader: Leader | None = None,
+        *,
+        is_mirror: bool = False,
     ) -> None:
         self.log = log
+        self.is_mirror = is_mirror
+        """Whether only a pipe writes to it, what its parent has. Its log has the epochs of the origin and none of ours:
+        docs/decisions/0020-mirrored-topics.md."""
         self.at = log.topic_partition
         self.leader_epoch = leader_epoch
         self.leader = leader
@@ -126,7 +132,8 @@ class Partition:
         """Settled when the high watermark is known; one for all that wait, however often one times out."""
         self._starting: list[tuple[int, SyncFuture[None]]] = []
         """Waits for every member of the in-sync set to start at an offset."""
-        log.become_leader(LeaderEpoch(leader_epoch))
+        if not is_mirror:
+            log.become_leader(LeaderEpoch(leader_epoch))
         self.epoch_start = log.end_offset
         """Where the log ended when we began to lead."""
         if leader is None:
@@ -165,8 +172,8 @@ class Partition:
 
     def append_fast(self, batch: memoryview, header: FastHeader) -> Written | None:
         """`append_now` for a writable batch whose header and checksum are sound."""
-        if self.is_retired:
-            raise self._not_leader()
+        if self.is_retired or self.is_mirror:
+            self._require_writable()
         log = self.log
         appended = self._runtime.append_fast(log, batch, header, self.leader_epoch)
         if appended is None:
@@ -181,23 +188,23 @@ class Partition:
 
     def append_now(self, batch: Buffer) -> Written | None:
         """Append a client's batch; None where it must wait for the disk or be decoded in a worker."""
-        self._require_present()
+        self._require_writable()
         appended = self._runtime.append_now(self.log, batch, self.leader_epoch)
         return None if appended is None else self._written(appended, len(batch))
 
     async def append(self, batch: Buffer) -> Written:
         """`append_now`, waiting."""
-        self._require_present()
+        self._require_writable()
         return self._written(await self._runtime.append(self.log, batch, self.leader_epoch), len(batch))
 
     async def ingest(self, staged: StagedFile) -> Written:
         """Ingest a file of batches on this broker's disk as a part of the log."""
-        self._require_present()
+        self._require_writable()
         return self._written(*await self._runtime.ingest(self.log, staged, self.leader_epoch))
 
     def append_own(self, batch: Buffer) -> Written:
         """Append a batch that this broker has made: no client's limits apply."""
-        self._require_present()
+        self._require_writable()
         return self._written(self._runtime.append_own(self.log, batch, self.leader_epoch), len(batch))
 
     def append_marker(self, marker: EndMarker) -> asyncio.Future[None] | None:
@@ -207,7 +214,7 @@ class Partition:
         Where another broker may lead by now, a marker that is there is written again: only what followers fetch proves
         that none does, and that the transaction that was ended here is the one that is meant.
         """
-        self._require_present()
+        self._require_writable()
         size = self._runtime.append_marker(
             self.log,
             marker.producer_id,
@@ -226,6 +233,28 @@ class Partition:
         if not self.log.settings.is_flushed:
             self.advance()
         return flushed
+
+    def append_mirrored(self, batches: Buffer) -> SyncFuture[None] | None:
+        """Append what a mirror's parent has, offsets and epochs included; returns a future for its being durable here,
+        None where it is.
+
+        The state's epoch is at least that of every batch: clients compare it with what they have read.
+        """
+        self._require_present()
+        assert self.is_mirror, f"{self.at} is no mirror"
+        self._runtime.append_replicated(self.log, batches)
+        self.written_bytes += len(batches)
+        self._wake_followers()
+        self.advance()
+        return self.when_durable()
+
+    def _require_writable(self) -> None:
+        """Refuse what a client, or a coordinator, would write to a mirror: producer ids of two clusters collide."""
+        self._require_present()
+        if self.is_mirror:
+            raise MirroredTopicError(
+                f"topic {self.at.topic} mirrors a topic of a parent and is read-only: write to the parent"
+            )
 
     def _require_present(self) -> None:
         """A caller that has held this since before it was retired would be acknowledged by rules that no longer hold: a

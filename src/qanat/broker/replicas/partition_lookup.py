@@ -8,9 +8,9 @@ from qanat.broker.replicas.follower_fetching import FollowerFetching, FollowerRe
 from qanat.broker.replicas.local_replicas import LocalReplicas
 from qanat.broker.replicas.partition import Partition
 from qanat.cluster.image import MetadataImage
-from qanat.cluster.topic_names import is_for_brokers
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicId, TopicPartition
+from qanat.model.topic_names import is_for_brokers
 
 
 class PartitionLookup:
@@ -47,7 +47,8 @@ class PartitionLookup:
         known = self._image.topics.get(topic)
         if is_for_brokers(topic, known is not None and known.is_internal):
             return ErrorCode.INVALID_TOPIC_EXCEPTION
-        return self.led(topic, number)
+        led = self.led(topic, number)
+        return ErrorCode.POLICY_VIOLATION if isinstance(led, Partition) and led.is_mirror else led
 
     def readable_follower(self, topic: str, topic_id: bytes, number: int) -> FollowerReader | None:
         """Our replica of a partition that another broker leads, for consumers to read; by `topic`, or by id where that

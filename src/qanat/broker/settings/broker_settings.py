@@ -33,6 +33,9 @@ class BrokerSettings(Settings, frozen=True):
     bootstrap_port: Port | None = None
     """A second port of the Kafka listener, shared by all brokers of this host that have it: one address for the first
     connection of clients, while any of them runs. With several `listeners`, `listener.name.<name>.bootstrap.port`."""
+    push_port: Port | None = None
+    """A port for the push protocol alone, besides the port of the Kafka listener, which serves it as well; with the TLS
+    and the authentication of the first listener. 0 takes a free one."""
     inter_broker_port: Port | None = None
     """Port of the listener for other brokers of the cluster; 0 takes a free one, without it there are no others."""
     broker_rack: str | None = None
@@ -102,7 +105,9 @@ class BrokerSettings(Settings, frozen=True):
     """How the metrics are protected: `SSL` is HTTPS, with `listener.name.metrics.ssl.client.auth=required` for certain
     clients only."""
     metrics_per_partition: bool = False
-    """Whether sizes and offsets of logs are reported for every partition, and not only for every topic."""
+    """Whether sizes and offsets of logs, and the lag of groups, are reported by partition, and not only by topic."""
+    group_lag_interval_ms: NotNegative = 10_000
+    """How often the lag of groups is collected while someone looks at it; 0 turns that off."""
 
     def __post_init__(self) -> None:
         if self.replica_selector_class not in (*LEADER_SELECTORS, *RACK_AWARE_SELECTORS):

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from qanat.broker.settings.effective_settings import SettingEntry, SettingSource, Synonym
 from qanat.broker.settings.setting_kinds import Form, SettingKind
 from qanat.cluster.image import MetadataImage
-from qanat.cluster.topic_names import INTERNAL_TOPICS, name_problem
 from qanat.groups.group_overrides import GroupOverrides
 from qanat.groups.settings import GroupSettings
 from qanat.groups.share.offset_reset import parse_offset_reset
 from qanat.model.errors import InvalidSettingError
 from qanat.model.setting_meanings import meanings
+from qanat.model.topic_names import INTERNAL_TOPICS, name_problem
 from qanat.telemetry.events import log_event
 
 _NAMES = dict(zip(GroupOverrides.__struct_encode_fields__, GroupOverrides.__struct_fields__, strict=True))

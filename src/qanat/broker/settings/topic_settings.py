@@ -197,6 +197,13 @@ _ROWS = (
         "Replicas that must be in sync for a produce with acks=all to be accepted.",
         "min.insync.replicas",
     ),
+    TopicSetting(
+        "mirror.source",
+        Form(SettingKind.STRING),
+        "",
+        "The id of the topic of a parent that this one mirrors: clients cannot write to it. The pipe that makes a "
+        "mirror sets it, and it cannot be changed.",
+    ),
     _idle(
         "preallocate",
         _BOOLEAN,
@@ -282,6 +289,8 @@ class TopicSettings(Struct, frozen=True):
     consume_groups: tuple[str, ...] = ()
     """The share groups that must be past a record before `cleanup.policy=consume` deletes it."""
     unclean_leader_election_enable: bool = False
+    mirror_source: str = ""
+    """The id of the parent's topic that this one mirrors; empty where clients write to it."""
 
 
 def parse(overrides: Mapping[str, str]) -> TopicSettings:
@@ -304,7 +313,13 @@ def parse(overrides: Mapping[str, str]) -> TopicSettings:
             "cleanup.policy=consume needs consume.groups: name the share groups that must be past a record"
         )
     is_unclean_allowed = known.get("unclean.leader.election.enable") == "true"
-    return TopicSettings(log, int(known.get("min.insync.replicas", "1")), consume_groups, is_unclean_allowed)
+    return TopicSettings(
+        log,
+        int(known.get("min.insync.replicas", "1")),
+        consume_groups,
+        is_unclean_allowed,
+        known.get("mirror.source", ""),
+    )
 
 
 def _setting(name: str) -> TopicSetting:

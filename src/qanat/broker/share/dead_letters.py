@@ -26,6 +26,7 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import OffsetOutOfRangeError, QanatError
 from qanat.model.ids import TopicPartition
 from qanat.telemetry.events import RateLimitedEvent
+from qanat.telemetry.share_counters import ShareCounters
 from qanat.wire.batch_header import read_header, split_batches
 from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from qanat.wire.kafka.registry import ApiKey
@@ -51,8 +52,9 @@ class UndeliverableError(QanatError):
 class DeadLetters:
     """Writes dead letters, for all groups of a broker."""
 
-    def __init__(self, host: ShareHost) -> None:
+    def __init__(self, host: ShareHost, counters: ShareCounters | None = None) -> None:
         self._host = host
+        self._counters = ShareCounters() if counters is None else counters
         self._report_failure = RateLimitedEvent("dead letters cannot be written")
 
     def write(self, led: LedSharePartition, archiving: Sequence[ArchivingRange]) -> None:
@@ -115,6 +117,7 @@ class DeadLetters:
             await self._send(target, bytes(batch))
         else:
             raise UndeliverableError(f"{target} cannot be written: {partition.name}")
+        self._counters.dead_letters += len(letters)
 
     async def _send(self, target: TopicPartition, batch: bytes) -> None:
         image = self._host.metadata.image

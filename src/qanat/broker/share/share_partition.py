@@ -22,10 +22,12 @@ from qanat.groups.share.partition import (
     Span,
     Take,
 )
+from qanat.groups.share.record_states import RecordState, StateBatch
 from qanat.groups.share.state_records import ShareKey, ShareSnapshot
 from qanat.groups.share.state_shard import StateReply, WriteState
 from qanat.log.log_reads import LogRead
 from qanat.model.error_codes import ErrorCode
+from qanat.telemetry.share_counters import ShareCounters
 from qanat.wire.batch_header import BatchHeader, read_header, split_batches
 
 if TYPE_CHECKING:
@@ -82,6 +84,8 @@ class LedSharePartition:
         self.partition = partition
         self.policy = policy
         self.records = SharePartition(state.start_offset, policy.rules, state.batches)
+        self.counters = ShareCounters()
+        """Those of all share partitions of this broker, once it is loaded."""
         self.durable_start_offset = state.start_offset
         self.is_serving = True
         self._persister = persister
@@ -111,6 +115,14 @@ class LedSharePartition:
 
     def _now_ms(self) -> int:
         return self._persister.clocks.steady_ms()
+
+    def in_delivery(self) -> list[tuple[StateBatch, str, int | None]]:
+        """Records in delivery, their holder, and how long its lock lasts."""
+        now_ms = self._now_ms()
+        return [
+            (batch, member, max(0, until_ms - now_ms) if batch.state == RecordState.ACQUIRED else None)
+            for batch, member, until_ms in self.records.in_delivery()
+        ]
 
     # Acquiring
 
@@ -161,6 +173,9 @@ class LedSharePartition:
         spans = self._spans(read, offset, walked)
         given = self.records.acquire(member, Read(offset, spans, read.next_offset), take, self._now_ms())
         self._set_timer()
+        self.counters.redelivered += sum(
+            one.last_offset + 1 - one.first_offset for one in given if one.delivery_count > 1
+        )
         views = _holding(walked, given)
         return Acquired(given, views, sum(map(len, views)))
 

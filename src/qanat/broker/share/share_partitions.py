@@ -28,6 +28,7 @@ from qanat.groups.share.state_shard import BeginState, ForgetState, ReadState, R
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicId
+from qanat.telemetry.share_counters import ShareCounters
 
 _DONE = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
 
@@ -48,7 +49,8 @@ class SharePartitions:
         """Connections whose loss ends sessions."""
         self._led: dict[ShareKey, LedSharePartition] = {}
         self._loading: dict[ShareKey, asyncio.Task[LedSharePartition | ErrorCode]] = {}
-        self._letters = DeadLetters(host)
+        self.counters = ShareCounters()
+        self._letters = DeadLetters(host, self.counters)
 
     def take_over(self, partition: Partition) -> None:
         """Load what a partition of the internal topic holds, and resume what was under way: dead letters must be
@@ -80,6 +82,10 @@ class SharePartitions:
         self.states.close()
 
     # For members
+
+    def all_led(self) -> list[LedSharePartition]:
+        """All share partitions that are loaded here."""
+        return list(self._led.values())
 
     def led(self, key: ShareKey) -> LedSharePartition | None:
         """A share partition that is loaded and serves."""
@@ -118,6 +124,7 @@ class SharePartitions:
             return begun.error or ErrorCode.UNKNOWN_SERVER_ERROR
         self._drop(key)
         led = LedSharePartition(key, partition, persister, begun.state, policy, self._letters.write, self._on_durable)
+        led.counters = self.counters
         self._led[key] = led
         return led
 

@@ -15,7 +15,6 @@ from qanat.broker.coordinators.shard_loading import replay
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.share.remote_state import RemoteShareState, SharePersister
 from qanat.broker.share.share_host import ShareHost
-from qanat.cluster.topic_names import SHARE_STATE_TOPIC
 from qanat.cluster.values import NO_LEADER
 from qanat.groups.decisions import coordinator_error
 from qanat.groups.settings import GroupSettings
@@ -30,6 +29,7 @@ from qanat.groups.share.state_shard import (
     StateRequest,
 )
 from qanat.model.error_codes import ErrorCode
+from qanat.model.topic_names import SHARE_STATE_TOPIC
 from qanat.wire.records import Record, decode_records, encode_batch
 
 _DECODED_BYTES_MAX = 64 * 1024 * 1024

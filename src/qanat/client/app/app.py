@@ -12,6 +12,8 @@ any number of processes at once.
 from __future__ import annotations
 
 import asyncio
+import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
@@ -21,7 +23,6 @@ from qanat.client.app.durations import Duration, seconds
 from qanat.client.app.handlers import (
     HELD_MAX,
     BatchHandler,
-    GiveUp,
     Handler,
     QueueHandler,
     RunIn,
@@ -29,17 +30,21 @@ from qanat.client.app.handlers import (
 )
 from qanat.client.app.health import Health
 from qanat.client.app.lanes import AHEAD_MAX, Order
-from qanat.client.app.retry import Retry
+from qanat.client.app.retry import GiveUp, Retry, RetryPolicy
 from qanat.client.app.signatures import Kind, Signature, signature_of
 from qanat.client.errors import ClientError, SignatureError
 from qanat.client.serializers.lookup import payload_deserializer
 from qanat.model.error_codes import ErrorCode
 
 if TYPE_CHECKING:
+    from qanat.client.app.handlers import ErrorHandler
     from qanat.client.app.worker import AppWorker
 
+E = TypeVar("E", bound="ErrorHandler")
 F = TypeVar("F", bound=Callable[..., Any])
 Hook = Callable[[], object]
+PolicyName = Literal["EXPONENTIAL_THEN_FIXED", "SKIP_ON_ERROR", "PAUSE_ON_ERROR"]
+AnyRetry = Retry | RetryPolicy | PolicyName
 Lifespan = Callable[[], AbstractAsyncContextManager[object]]
 
 _GRACE = "30s"
@@ -56,7 +61,7 @@ class App:
 
     def __init__(
         self,
-        bootstrap_servers: str | Sequence[str] | Mapping[str, object],
+        bootstrap_servers: str | Sequence[str] | Mapping[str, object] | None = None,
         *,
         name: str = "",
         grace: Duration = _GRACE,
@@ -64,9 +69,12 @@ class App:
         health_port: int | None = None,
         **settings: Any,
     ) -> None:
-        """`settings` are those of every consumer and producer of the app; `grace` is how long a stop may take, and
-        `health_port` serves /health and /metrics."""
-        self.bootstrap_servers = bootstrap_servers
+        """Without servers, the app connects to `QANAT_BOOTSTRAP_SERVERS`, which a broker sets for the handlers that it
+        runs, or to localhost:9092. `settings` are those of every consumer and producer of the app; `grace` is how long
+        a stop may take, and `health_port` serves /health and /metrics."""
+        if bootstrap_servers is None:
+            bootstrap_servers = os.environ.get("QANAT_BOOTSTRAP_SERVERS", "localhost:9092")
+        self.bootstrap_servers: str | Sequence[str] | Mapping[str, object] = bootstrap_servers
         self.name = name
         """The group of handlers that name none."""
         self.grace_s = seconds(grace)
@@ -76,6 +84,7 @@ class App:
         self.handlers: list[Handler] = []
         self.start_hooks: list[Hook] = []
         self.stop_hooks: list[Hook] = []
+        self.error_handler: ErrorHandler | None = None
         self._workers: list[AppWorker] = []
 
     def __repr__(self) -> str:
@@ -89,9 +98,10 @@ class App:
         group: str = "",
         concurrency: int = 1,
         order: Order = "key",
-        retry: Retry | None = None,
+        retry: AnyRetry | None = None,
         dead_letter: str | None = None,
-        give_up: GiveUp = "stop",
+        give_up: GiveUp | None = None,
+        on_error: ErrorHandler | None = None,
         exactly_once: bool = False,
         run_in: RunIn = "thread",
         timeout: Duration | None = None,
@@ -104,7 +114,8 @@ class App:
 
         Records of one key (`order="key"`), of one partition, or none run one after another; at most `concurrency` run
         at once. A failed record is tried again by `retry`, which blocks its key only, and then goes to `dead_letter`;
-        without that topic, the app stops (`give_up="stop"`) or goes on (`"skip"`). With `exactly_once`, what a handler
+        without that topic, the app stops (`give_up="stop"`), goes on (`"skip"`), or pauses the partition (`"pause"`).
+        `retry` may name a `RetryPolicy`, and `on_error` decides before it. With `exactly_once`, what a handler
         returns is written in the transaction that commits the record.
         """
         names = _names_there()
@@ -114,8 +125,8 @@ class App:
             _check_choice(function.__name__, "order", order, Order)
             handler = StreamHandler(
                 **self._common(
-                    function, signature, "stream", topics, group, concurrency, retry, dead_letter, give_up, run_in,
-                    timeout, settings,
+                    function, signature, "stream", topics, group, concurrency, retry, dead_letter, give_up, on_error,
+                    run_in, timeout, settings,
                 ),
                 deserializer=payload_deserializer(signature.payload),
                 order=order,
@@ -135,8 +146,9 @@ class App:
         group: str = "",
         concurrency: int = 1,
         lock: Literal["auto", "manual"] = "auto",
-        retry: Retry | None = None,
+        retry: AnyRetry | None = None,
         dead_letter: str | None = None,
+        on_error: ErrorHandler | None = None,
         run_in: RunIn = "thread",
         timeout: Duration | None = None,
         **settings: Any,
@@ -152,8 +164,8 @@ class App:
             signature = signature_of(function, "queue", names)
             handler = QueueHandler(
                 **self._common(
-                    function, signature, "queue", topics, group, concurrency, retry or Retry(5), dead_letter, "skip",
-                    run_in, timeout, settings,
+                    function, signature, "queue", topics, group, concurrency, retry or Retry(5), dead_letter,
+                    None, on_error, run_in, timeout, settings,
                 ),
                 deserializer=payload_deserializer(signature.payload),
                 lock=lock,
@@ -169,7 +181,7 @@ class App:
         group: str = "",
         rows: int = 100_000,
         every: Duration = "1s",
-        retry: Retry | None = None,
+        retry: AnyRetry | None = None,
         run_in: RunIn = "thread",
         timeout: Duration | None = None,
         **settings: Any,
@@ -184,7 +196,19 @@ class App:
             signature = signature_of(function, "table_batch", names)
             handler = BatchHandler(
                 **self._common(
-                    function, signature, "table_batch", topics, group, 1, retry, None, "stop", run_in, timeout, settings
+                    function,
+                    signature,
+                    "table_batch",
+                    topics,
+                    group,
+                    1,
+                    retry,
+                    None,
+                    None,
+                    None,
+                    run_in,
+                    timeout,
+                    settings,
                 ),
                 rows=rows,
                 every_s=seconds(every),
@@ -202,9 +226,10 @@ class App:
         topics: tuple[str, ...],
         group: str,
         concurrency: int,
-        retry: Retry | None,
+        retry: AnyRetry | None,
         dead_letter: str | None,
-        give_up: GiveUp,
+        give_up: GiveUp | None,
+        on_error: ErrorHandler | None,
         run_in: RunIn,
         timeout: Duration | None,
         settings: Mapping[str, Any],
@@ -220,9 +245,7 @@ class App:
             )
         if concurrency < 1:
             raise AppError(f"concurrency of {name} is {concurrency}, but must be at least 1")
-        if retry is not None and not isinstance(retry, Retry):
-            raise AppError(f'retry of {name} is {retry!r}, but must be a Retry, as in retry=Retry(5, backoff="1s..5m")')
-        _check_choice(name, "give_up", give_up, GiveUp)
+        retry, give_up = _policy(name, retry, give_up, dead_letter, "skip" if kind == "queue" else "stop")
         _check_choice(name, "run_in", run_in, RunIn)
         if run_in == "process" and signature.is_async:
             raise SignatureError(f"{name} is a coroutine and cannot run in a process: write `def`, or leave run_in out")
@@ -233,9 +256,10 @@ class App:
             "topics": topics,
             "group": group,
             "concurrency": concurrency,
-            "retry": retry or Retry(),
+            "retry": retry,
             "dead_letter": dead_letter,
             "give_up": give_up,
+            "on_error": None if on_error is None else _checked_error_handler(on_error),
             "run_in": run_in,
             "timeout_s": None if timeout is None else seconds(timeout),
             "settings": settings,
@@ -249,6 +273,13 @@ class App:
     def on_stop(self, function: F) -> F:
         """Call a function, or await a coroutine function, after the last record."""
         self.stop_hooks.append(function)
+        return function
+
+    def on_error(self, function: E) -> E:
+        """Let a function, or a coroutine function, decide about failures, as `client.app.failures` describes."""
+        if self.error_handler is not None:
+            raise AppError(f"{function.__name__} is a second @app.on_error; on_error= gives a handler one of its own")
+        self.error_handler = _checked_error_handler(function)
         return function
 
     # Running
@@ -282,6 +313,13 @@ class App:
         for worker in list(self._workers):
             worker.stop()
 
+    def resume(self, handler: str = "") -> None:
+        """Go on where handlers have paused, with the record that failed. From any thread."""
+        if handler and all(one.name != handler for one in self.handlers):
+            raise AppError(f"there is no handler {handler!r}; there are {', '.join(one.name for one in self.handlers)}")
+        for worker in list(self._workers):
+            worker.resume(handler)
+
     # Observation
 
     def health(self) -> Health:
@@ -301,6 +339,40 @@ class App:
 def _check_choice(name: str, option: str, given: object, choices: object) -> None:
     if given not in get_args(choices):
         raise AppError(f"{option} of {name} is {given!r}, but must be one of {', '.join(get_args(choices))}")
+
+
+def _policy(
+    name: str, given: AnyRetry | None, give_up: GiveUp | None, dead_letter: str | None, usual: GiveUp
+) -> tuple[Retry, GiveUp]:
+    """Retries, and what becomes of a record that is given up without a dead-letter topic."""
+    if isinstance(given, str) and given in get_args(PolicyName):
+        given = RetryPolicy(given)
+    if give_up is not None:
+        _check_choice(name, "give_up", give_up, GiveUp)
+    if (give_up == "pause" or given is RetryPolicy.PAUSE_ON_ERROR) and dead_letter is not None:
+        raise AppError(f"{name} pauses on errors and has dead_letter={dead_letter!r}: leave out one of them")
+    if isinstance(given, RetryPolicy):
+        if give_up is not None and given.give_up not in (None, give_up):
+            raise AppError(f"{name} has retry={given.name} and give_up={give_up!r}: leave out give_up")
+        return given.retry, give_up or given.give_up or usual
+    if given is not None and not isinstance(given, Retry):
+        raise AppError(
+            f'retry of {name} is {given!r}, but must be a Retry, as in retry=Retry(5, backoff="1s..5m"), or one of '
+            f"{', '.join(get_args(PolicyName))}"
+        )
+    return given or Retry(), give_up or usual
+
+
+def _checked_error_handler(function: ErrorHandler) -> ErrorHandler:
+    """An error handler that can be called with an exception and a context."""
+    name = getattr(function, "__name__", repr(function))
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        raise SignatureError(
+            f"{name} handles errors, but does not take two arguments: write def {name}(fault: Exception, ctx: Context)"
+        ) from None
+    return function
 
 
 def _names_there() -> dict[str, Any]:

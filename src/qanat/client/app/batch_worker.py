@@ -1,6 +1,7 @@
 """The worker of one `@app.table_batch` handler: one Arrow batch after another, each committed when it is handled.
 
-A failed batch is tried again, whole, before the next one: nothing is skipped. A batch that is given up stops the app.
+A failed batch is tried again, whole, before the next one. A batch that is given up stops the app, is skipped, or
+pauses the handler until `resume`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from qanat.client.app.handlers import BatchHandler, HandlerFailedError
 from qanat.client.app.health import Part
 from qanat.client.app.metrics import HandlerCounters
+from qanat.client.app.own_context import in_own_context
 from qanat.client.app.ports import StreamConsumer
 from qanat.client.app.worker_tools import Tools
 from qanat.model.errors import QanatError
@@ -37,6 +39,7 @@ class BatchWorker:
         self._idle.set()
         self._lost: set[TopicPartition] = set()
         """Partitions that were revoked while the running batch was handled."""
+        self._resumed = asyncio.Event()
         self._is_draining = False
         self._report = RateLimitedEvent("a handler's consumer has a fault")
 
@@ -86,13 +89,23 @@ class BatchWorker:
         while True:
             begin_s = loop.time()
             try:
-                with self._tools.tracing.handling_batch(handler, headers_of(batch)):
-                    await self._call(batch, None)
+                await in_own_context(self._call_traced(batch))
                 break
             except Exception as fault:
                 self.counters.failed += 1
                 pause_s = handler.retry.pause_s(attempt, fault, self._tools.random.random())
                 where = ", ".join(f"{at} up to offset {offset - 1}" for at, offset in offsets_of(batch).items())
+                if pause_s is None and handler.give_up == "skip":
+                    log_event("a handler gave up a batch", level="error", at=where, reason=repr(fault))
+                    self.counters.skipped += batch.num_rows
+                    await self._commit_batch(batch)
+                    return
+                if pause_s is None and handler.give_up == "pause":
+                    await self._pause(where, fault)
+                    if self._is_draining:
+                        return
+                    attempt = 1
+                    continue
                 if pause_s is None:
                     raise HandlerFailedError(
                         f"handler {handler.name} (group {handler.group}) failed {attempt} times with a batch of "
@@ -106,7 +119,28 @@ class BatchWorker:
             await asyncio.sleep(pause_s)
         self.counters.handled += batch.num_rows
         self.counters.durations_s.observe(loop.time() - begin_s)
+        await self._commit_batch(batch)
+
+    async def _pause(self, where: str, fault: Exception) -> None:
+        """Keep the batch, and wait until the app is resumed or stops."""
+        log_event("a batch failed, its handler is paused", level="error", at=where, reason=repr(fault))
+        self.part.paused[where] = f"{type(fault).__name__}: {fault}"
+        self._resumed.clear()
+        await self._resumed.wait()
+
+    def resume(self) -> None:
+        """Try the batch again that paused the handler."""
+        if self.part.paused:
+            log_event("a paused handler goes on", handler=self.handler.name)
+        self.part.paused.clear()
+        self._resumed.set()
+
+    async def _commit_batch(self, batch: Any) -> None:
         await self._commit({at: offset for at, offset in offsets_of(batch).items() if at not in self._lost})
+
+    async def _call_traced(self, batch: Any) -> None:
+        with self._tools.tracing.handling_batch(self.handler, headers_of(batch)):
+            await self._call(batch, None)
 
     async def _commit(self, offsets: dict[TopicPartition, int]) -> None:
         assert self.consumer is not None
@@ -141,6 +175,7 @@ class BatchWorker:
 
     def stop_polling(self) -> None:
         self._is_draining = True
+        self._resumed.set()
         if self._next is not None:
             self._next.cancel()
 

@@ -10,6 +10,7 @@ from qanat.client.app.ports import Assignments, Clients, DeclaredApp, LockLost, 
 from qanat.client.io_loop import IoLoop
 from qanat.client.records import Receipt
 from qanat.client.serializers.lookup import serializer
+from qanat.client.settings import ClientSettings, settings_for
 
 if TYPE_CHECKING:
     from qanat.client.app.handlers import BatchHandler, Handler, QueueHandler
@@ -36,16 +37,23 @@ class AppClients:
 
     def stream_consumer(self, handler: Handler, owner: Assignments) -> StreamConsumer:
         from qanat.client.consumer.async_consumer import AsyncConsumer
+        from qanat.client.consumer.settings import ConsumerSettings
 
+        # What an aborted transaction wrote must not be handled: its producer writes it again.
+        defaults = {"isolation_level": "read_committed"} if getattr(handler, "exactly_once", False) else {}
         return AsyncConsumer(
-            self._servers,
+            self._servers_of(ConsumerSettings),
             *handler.topics,
             group=handler.group,
             io=self._io,
             on_assigned=owner.on_assigned,
             on_revoked=owner.on_revoked,
             on_lost=owner.on_lost,
-            **self._settings({"enable_auto_commit": False, "auto_offset_reset": "earliest"}, handler.settings),
+            **self._settings(
+                ConsumerSettings,
+                {"enable_auto_commit": False, "auto_offset_reset": "earliest", **defaults},
+                handler.settings,
+            ),
         )
 
     def batch_consumer(self, handler: BatchHandler, owner: Assignments) -> StreamConsumer:
@@ -53,33 +61,51 @@ class AppClients:
 
     def queue_consumer(self, handler: QueueHandler, on_lock_lost: LockLost) -> QueueSource:
         from qanat.client.queue.consumers import AsyncQueueConsumer
+        from qanat.client.queue.settings import QueueSettings
 
         return AsyncQueueConsumer(
-            self._servers,
+            self._servers_of(QueueSettings),
             *handler.topics,
             group=handler.group,
             lock=handler.lock,
             on_lock_lost=on_lock_lost,
             io=self._io,
             # What waits here is locked, so that no other worker can have it.
-            **self._settings({"prefetch_records": handler.concurrency}, handler.settings),
+            **self._settings(QueueSettings, {"prefetch_records": handler.concurrency}, handler.settings),
         )
 
     def producer(self, transactional_id: str | None = None) -> Sender:
         from qanat.client.producer.async_producer import AsyncProducer
+        from qanat.client.producer.settings import ProducerSettings
 
         defaults = {} if transactional_id is None else {"transaction_timeout_ms": _TRANSACTION_TIMEOUT_MS}
         return AsyncProducer(
-            self._servers,
+            self._servers_of(ProducerSettings),
             key=serializer(),
             value=serializer(),
             transactional_id=transactional_id,
             io=self._io,
-            **self._settings(defaults, {}),
+            **self._settings(ProducerSettings, defaults, {}),
         )
 
-    def _settings(self, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        return {**defaults, **self._app_settings, **given}
+    def _servers_of(self, kind: type[ClientSettings]) -> str | Sequence[str] | Mapping[str, object]:
+        if isinstance(self._servers, Mapping):
+            return settings_for(kind, _kinds(), self._servers)
+        return self._servers
+
+    def _settings(
+        self, kind: type[ClientSettings], defaults: Mapping[str, Any], given: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """A handler's own settings are all of its client; the app's are of all its clients, each takes its own."""
+        return {**defaults, **settings_for(kind, _kinds(), self._app_settings), **given}
+
+
+def _kinds() -> list[type[ClientSettings]]:
+    from qanat.client.consumer.settings import ConsumerSettings
+    from qanat.client.producer.settings import ProducerSettings
+    from qanat.client.queue.settings import QueueSettings
+
+    return [ConsumerSettings, ProducerSettings, QueueSettings]
 
 
 class LazySender:

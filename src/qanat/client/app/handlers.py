@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from qanat.client.app.context import Context
 from qanat.client.app.lanes import AHEAD_MAX, Order
-from qanat.client.app.retry import Retry
+from qanat.client.app.retry import GiveUp, Retry
 from qanat.client.app.signatures import Signature
 from qanat.client.errors import ClientError
 from qanat.client.serializers.port import Deserializer
 from qanat.model.error_codes import ErrorCode
 
 RunIn = Literal["thread", "process"]
-GiveUp = Literal["stop", "skip"]
+Reaction = Literal["retry", "dead_letter", "skip", "pause", "stop"]
+"""What an error handler may answer."""
+ErrorHandler = Callable[[Exception, Context], Reaction | Awaitable[Reaction | None] | None]
 HELD_MAX = 2000
 """Records that a handler of a stream holds at most, unless it is told otherwise."""
 
@@ -41,6 +44,8 @@ class Handler:
     """What happens to a record that is given up without a dead-letter topic."""
     run_in: RunIn = "thread"
     """Where a handler runs that is no coroutine."""
+    on_error: ErrorHandler | None = None
+    """Decides about failures of this handler; None where that of the app does, if it has one."""
     timeout_s: float | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of its consumer."""

@@ -22,6 +22,8 @@ class Part:
     """When the fault began."""
     is_over: bool = False
     """Whether the loop has ended, although the worker runs."""
+    paused: dict[str, str] = field(default_factory=dict)
+    """Places where it has paused until it is resumed, and why."""
 
     def failed(self, reason: str, now_s: float) -> None:
         if not self.fault:
@@ -35,6 +37,8 @@ class Part:
         """Why it is ill; empty where it is well."""
         if self.is_over:
             return f"{self.name} has ended: {self.fault or 'without a reason'}"
+        if self.paused:
+            return f"{self.name} is paused at {'; '.join(f'{at}: {why}' for at, why in self.paused.items())}"
         if self.fault and now_s - self.since_s >= STALL_TIMEOUT_S:
             return f"{self.name} makes no progress for {now_s - self.since_s:.0f} s: {self.fault}"
         return ""

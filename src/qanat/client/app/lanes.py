@@ -8,7 +8,9 @@ Rule 1: nothing is committable past an unfinished record (`OffsetTracker`).
 Rule 2: a record that waits for its retry occupies its lane and no slot: its key waits, other keys go on.
 Rule 3: memory is bounded: at most `held_max` unfinished records; a partition that is further than `ahead_max` offsets
         ahead of its lowest unfinished record takes no more until that one is finished.
-Rule 4: revoked partitions are forgotten in one step. What ran there may end, but no longer counts.
+Rule 4: a partition that is held back begins nothing until it is released; it takes no more records meanwhile, and what
+        waits there leaves room for others, at most `held_max` records.
+Rule 5: revoked partitions are forgotten in one step. What ran there may end, but no longer counts.
 
 The asyncio shell is `stream_worker.py`: it polls, runs handlers in slots, and commits.
 """
@@ -66,7 +68,10 @@ class Work(Generic[R]):
 class PartitionLanes(Generic[R]):
     """The lanes and offsets of one partition."""
 
-    __slots__ = ("at", "committed", "is_open", "is_paused", "is_revoked", "lanes", "results", "running", "tracker")
+    __slots__ = (
+        "at", "committed", "is_open", "is_paused", "is_revoked", "lanes", "offered", "parked", "results", "running",
+        "tracker",
+    )  # fmt: skip
 
     def __init__(self, at: TopicPartition) -> None:
         self.at = at
@@ -76,12 +81,16 @@ class PartitionLanes(Generic[R]):
         self.running = 0
         self.committed = -1
         """The offset of the last commit that succeeded."""
+        self.offered = -1
+        """The offset that was given to be committed last; -1 before the first."""
         self.results: dict[int, object] = {}
         """What handlers returned for records that are finished and not committed, by offset."""
         self.is_paused = False
         self.is_open = True
         """Whether records of it may begin."""
         self.is_revoked = False
+        self.parked: deque[Work[R]] | None = None
+        """Records that do not begin until `release`; None where the partition is not held back."""
 
 
 class Lanes(Generic[R]):
@@ -96,6 +105,7 @@ class Lanes(Generic[R]):
         self._ready: deque[Work[R]] = deque()
         self._delayed: list[tuple[float, int, Work[R]]] = []
         self._delays = 0
+        self._parked = 0
         self.held = 0
         """Unfinished records: those that run, wait for their lane, or wait for their retry."""
         self.running = 0
@@ -105,7 +115,7 @@ class Lanes(Generic[R]):
     @property
     def room(self) -> int:
         """How many records may be admitted now."""
-        return self._held_max - self.held
+        return self._held_max - self.held + min(self._parked, self._held_max)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Partitions belong to this member; records of others are ignored."""
@@ -154,6 +164,10 @@ class Lanes(Generic[R]):
             return None
         while ready:
             work = ready.popleft()
+            if work.place.parked is not None:
+                work.place.parked.append(work)
+                self._parked += 1
+                continue
             if work.place.is_open:
                 self.running += 1
                 work.place.running += 1
@@ -205,17 +219,46 @@ class Lanes(Generic[R]):
                 self._ready.appendleft(work)
         return delayed[0][0] if delayed else None
 
+    # Partitions that are held back
+
+    def hold_back(self, work: Work[R]) -> None:
+        """A record failed: it and what follows in its partition do not begin until `release`."""
+        self.running -= 1
+        place = work.place
+        place.running -= 1
+        if not place.is_open:
+            return
+        if place.parked is None:
+            place.parked = deque()
+        place.parked.appendleft(work)
+        self._parked += 1
+
+    def release(self) -> list[TopicPartition]:
+        """Go on with all partitions that are held back, each with the record that failed; returns them."""
+        released = []
+        for place in self._partitions.values():
+            if place.parked is None:
+                continue
+            released.append(place.at)
+            for work in reversed(place.parked):
+                work.attempt = 1
+                self._ready.appendleft(work)
+            place.parked = None
+        self._parked = 0
+        return released
+
     # Back-pressure
 
     def throttle(self) -> tuple[list[TopicPartition], list[TopicPartition]]:
-        """Partitions to pause and to resume: those too far ahead of a stuck record, and those that caught up."""
+        """Partitions to pause and to resume: held back or too far ahead of a stuck record; released or caught up."""
         pause, resume = [], []
         for place in self._partitions.values():
             ahead = place.tracker.ahead
-            if not place.is_paused and ahead >= self._ahead_max:
+            is_held_back = place.parked is not None
+            if not place.is_paused and (ahead >= self._ahead_max or is_held_back):
                 place.is_paused = True
                 pause.append(place.at)
-            elif place.is_paused and ahead <= self._ahead_max // 2:
+            elif place.is_paused and ahead <= self._ahead_max // 2 and not is_held_back:
                 place.is_paused = False
                 resume.append(place.at)
         return pause, resume
@@ -224,17 +267,17 @@ class Lanes(Generic[R]):
 
     def committable(self) -> dict[TopicPartition, int]:
         """Offsets that are ahead of the last commit."""
-        return {
-            at: place.tracker.committable
-            for at, place in self._partitions.items()
-            if place.tracker.committable > place.committed
-        }
+        found = {}
+        for at, place in self._partitions.items():
+            if place.tracker.committable > place.committed:
+                found[at] = place.offered = place.tracker.committable
+        return found
 
     def committed(self, offsets: Iterable[tuple[TopicPartition, int]]) -> None:
-        """A commit succeeded."""
+        """A commit succeeded. A partition that was lost and assigned again meanwhile begins anew."""
         for at, offset in offsets:
             place = self._partitions.get(at)
-            if place is not None:
+            if place is not None and place.offered >= 0:
                 assert offset <= place.tracker.committable, "committed past an unfinished record"
                 place.committed = max(place.committed, offset)
                 if place.results:
@@ -270,6 +313,7 @@ class Lanes(Generic[R]):
             if place is not None:
                 place.is_open, place.is_revoked = False, True
         self.held = sum(place.tracker.unfinished for place in self._partitions.values())
+        self._parked = sum(len(place.parked or ()) for place in self._partitions.values())
         self._ready = deque(work for work in self._ready if work.place.is_open)
 
     @property

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 from qanat.client.app.context import Context
@@ -47,9 +49,16 @@ class Pools:
                 return function
             return lambda payload, ctx: function(payload)
         pool = self._pool(handler)
-        if handler.signature.has_context:
-            return lambda payload, ctx: asyncio.get_running_loop().run_in_executor(pool, function, payload, ctx)
-        return lambda payload, ctx: asyncio.get_running_loop().run_in_executor(pool, function, payload)
+        has_context, is_thread = handler.signature.has_context, handler.run_in != "process"
+
+        def pooled(payload: Any, ctx: Context | None) -> Awaitable[Any]:
+            call = partial(function, payload, ctx) if has_context else partial(function, payload)
+            if is_thread:
+                # A thread handles many records: context variables come from the caller, and stay with the record.
+                call = partial(copy_context().run, call)
+            return asyncio.get_running_loop().run_in_executor(pool, call)
+
+        return pooled
 
     def _pool(self, handler: Handler) -> Executor:
         pool: Executor

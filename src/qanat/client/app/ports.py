@@ -10,7 +10,7 @@ from qanat.client.records import Receipt, Record
 from qanat.model.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from qanat.client.app.handlers import BatchHandler, Handler, QueueHandler
+    from qanat.client.app.handlers import BatchHandler, ErrorHandler, Handler, QueueHandler
     from qanat.client.app.health import Health
 
 Raw = Record[bytes | None, bytes | None]
@@ -89,6 +89,7 @@ class DeclaredApp(Protocol):
     lifespan: Callable[[], AbstractAsyncContextManager[object]] | None
     start_hooks: list[Callable[[], object]]
     stop_hooks: list[Callable[[], object]]
+    error_handler: ErrorHandler | None
 
     def health(self) -> Health: ...
     def metrics(self) -> str: ...

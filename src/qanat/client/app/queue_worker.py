@@ -3,7 +3,8 @@
 Rule 1: a record is accepted only after its handler returned, and everything it sends is acknowledged.
 Rule 2: a failed record keeps its lock for the pause of its retry and is released then; one that is given up goes to
         the dead-letter topic, or is rejected.
-Rule 3: when a lock is lost, the handler is cancelled, and its late acknowledgement does not count: another worker has
+Rule 3: a record that pauses its handler is released, and nothing more is taken until `resume`.
+Rule 4: when a lock is lost, the handler is cancelled, and its late acknowledgement does not count: another worker has
         the record. The delivery count is the fencing token.
 """
 
@@ -15,7 +16,8 @@ from typing import Any
 
 from qanat.client.app.context import Context
 from qanat.client.app.dead_letters import letter
-from qanat.client.app.handlers import QueueHandler, described
+from qanat.client.app.failures import decide, give_up, wish_of
+from qanat.client.app.handlers import HandlerFailedError, QueueHandler, Reaction, described
 from qanat.client.app.health import Part
 from qanat.client.app.metrics import HandlerCounters
 from qanat.client.app.ports import QueueSource, Raw
@@ -46,6 +48,9 @@ class QueueWorker:
         self._tasks: dict[tuple[str, int, int], asyncio.Task[None]] = {}
         self._contexts: dict[tuple[str, int, int], Context] = {}
         self._pausing = 0
+        self._error_handler = handler.on_error or tools.error_handler
+        self._failure: HandlerFailedError | None = None
+        """What ends the app."""
         self._changed = asyncio.Event()
         self._is_draining = False
         self._report = RateLimitedEvent("a handler's queue has a fault")
@@ -56,11 +61,14 @@ class QueueWorker:
         await self.consumer.start()
 
     async def run(self) -> None:
-        """Take records and handle them until `drain`."""
+        """Take records and handle them until `drain`; raises what ends the app."""
         assert self.consumer is not None
         while not self._is_draining:
+            if self._failure is not None:
+                self.part.failed(str(self._failure), asyncio.get_running_loop().time())
+                raise self._failure
             free = self.handler.concurrency - (len(self._tasks) - self._pausing)
-            if free <= 0 or self._pausing >= _WAITING_FACTOR * self.handler.concurrency:
+            if free <= 0 or self.part.paused or self._pausing >= _WAITING_FACTOR * self.handler.concurrency:
                 self._changed.clear()
                 await self._changed.wait()
                 continue
@@ -112,7 +120,7 @@ class QueueWorker:
         try:
             payload = handler.deserializer.decode(record.topic, record.value, record.headers)
         except SerializationError as fault:
-            await self._give_up(record, fault)
+            await self._undecodable(record, fault)
             return
         count = max(record.delivery_count, 1)
         context = self._contexts[at] = Context(handler.name, record, count, count)
@@ -120,17 +128,18 @@ class QueueWorker:
         try:
             await self._call(payload, context)
         except Exception as fault:  # noqa: BLE001 - user code
-            await self._failed(record, count, fault)
+            await self._failed(record, context, fault)
             return
         self.counters.durations_s.observe(asyncio.get_running_loop().time() - begin_s)
         if await self._acknowledge(record, "ACCEPT"):
             self.counters.handled += 1
 
-    async def _failed(self, record: Raw, count: int, fault: Exception) -> None:
+    async def _failed(self, record: Raw, context: Context, fault: Exception) -> None:
         self.counters.failed += 1
-        pause_s = self.handler.retry.pause_s(count, fault, self._tools.random.random())
-        if pause_s is None:
-            await self._give_up(record, fault)
+        wish = await wish_of(self._error_handler, self.handler, fault, context)
+        decision = decide(self.handler, context.attempt, fault, self._tools.random.random(), wish)
+        if decision.reaction != "retry":
+            await self._give_up(record, fault, decision.reaction)
             return
         log_event("a handler failed, and tries again", level="warning", at=self._at(record), reason=repr(fault))
         self.counters.retried += 1
@@ -138,21 +147,50 @@ class QueueWorker:
         self._changed.set()
         try:
             if not self._is_draining:
-                await asyncio.sleep(pause_s)
+                await asyncio.sleep(decision.pause_s)
         finally:
             self._pausing -= 1
         await self._acknowledge(record, "RELEASE")
 
-    async def _give_up(self, record: Raw, fault: Exception) -> None:
-        handler = self.handler
-        log_event("a handler gave up a record", level="error", at=self._at(record), reason=repr(fault))
-        if handler.dead_letter is None:
+    async def _undecodable(self, record: Raw, fault: Exception) -> None:
+        """Such a record is not tried again, unless somebody asks."""
+        count = max(record.delivery_count, 1)
+        context = Context(self.handler.name, record, count, count)
+        wish = await wish_of(self._error_handler, self.handler, fault, context)
+        if wish == "retry":
+            await self._failed(record, context, fault)
+            return
+        await self._give_up(record, fault, wish or give_up(self.handler).reaction)
+
+    async def _give_up(self, record: Raw, fault: Exception, reaction: Reaction) -> None:
+        handler, at = self.handler, self._at(record)
+        if reaction == "pause":
+            log_event("a handler failed, its queue is paused", level="error", at=at, reason=repr(fault))
+            self.part.paused[f"{record.topic}-{record.partition}"] = (
+                f"offset {record.offset}: {type(fault).__name__}: {fault}"
+            )
+            await self._acknowledge(record, "RELEASE")
+            return
+        if reaction == "stop":
+            self._failure = HandlerFailedError(f"{at} failed: {type(fault).__name__}: {fault}; its error handler stops")
+            await self._acknowledge(record, "RELEASE")
+            self._changed.set()
+            return
+        log_event("a handler gave up a record", level="error", at=at, reason=repr(fault))
+        if reaction == "skip" or handler.dead_letter is None:
             self.counters.skipped += 1
             await self._acknowledge(record, "REJECT")
             return
         await self._write([letter(handler.dead_letter, record, handler.group, max(record.delivery_count, 1), fault)])
         self.counters.dead_lettered += 1
         await self._acknowledge(record, "ACCEPT")
+
+    def resume(self) -> None:
+        """Take records again."""
+        if self.part.paused:
+            log_event("a paused queue goes on", handler=self.handler.name)
+        self.part.paused.clear()
+        self._changed.set()
 
     async def _write(self, sends: Sequence[Send]) -> None:
         for one in sends:

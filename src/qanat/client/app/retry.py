@@ -2,6 +2,7 @@
 
     Retry(5, backoff="1s..5m")                     # five tries in all; pauses double from 1 s to 5 min
     Retry(backoff="1s..1m", never=ValueError)      # without end, but a ValueError is given up at once
+    RetryPolicy.PAUSE_ON_ERROR                     # a named policy, also what happens to what is given up
 
 No clock and no randomness: the caller gives the jitter, and gets a pause or None.
 """
@@ -9,6 +10,8 @@ No clock and no randomness: the caller gives the jitter, and gets a pause or Non
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
 
 from qanat.client.app.durations import Duration, span_s
 
@@ -45,6 +48,10 @@ class Retry:
             return None
         if not isinstance(fault, self.on) or isinstance(fault, self.never):
             return None
+        return self.pause_whatever_s(attempt, jitter)
+
+    def pause_whatever_s(self, attempt: int, jitter: float) -> float:
+        """The pause after the failed `attempt`, whatever failed and however often."""
         first, longest = span_s(self.backoff)
         pause = min(first * 2.0 ** min(attempt - 1, _DOUBLINGS_MAX), longest)
         return pause * (0.5 + 0.5 * jitter)
@@ -52,3 +59,32 @@ class Retry:
 
 NO_RETRY = Retry(1)
 """One try."""
+
+GiveUp = Literal["stop", "skip", "pause"]
+"""What becomes of a record that is given up without a dead-letter topic: the app stops, goes on, or pauses there."""
+
+
+class RetryPolicy(Enum):
+    """Policies by name: how a failed record is tried again, and what becomes of it when it is given up."""
+
+    EXPONENTIAL_THEN_FIXED = "EXPONENTIAL_THEN_FIXED"
+    """Pauses double from 1 s to 1 min, then stay there; tried without end."""
+    SKIP_ON_ERROR = "SKIP_ON_ERROR"
+    """One try; the record is skipped, or moved to the dead-letter topic where there is one."""
+    PAUSE_ON_ERROR = "PAUSE_ON_ERROR"
+    """One try; its partition pauses in front of the record until the app is resumed."""
+
+    @property
+    def retry(self) -> Retry:
+        return Retry(backoff="1s..1m") if self is RetryPolicy.EXPONENTIAL_THEN_FIXED else NO_RETRY
+
+    @property
+    def give_up(self) -> GiveUp | None:
+        """None where the policy leaves it open: a record that cannot be decoded is given up under every policy."""
+        match self:
+            case RetryPolicy.SKIP_ON_ERROR:
+                return "skip"
+            case RetryPolicy.PAUSE_ON_ERROR:
+                return "pause"
+            case _:
+                return None

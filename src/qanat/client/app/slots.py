@@ -7,10 +7,12 @@ turn of the event loop; one that does keeps its slot, and another slot goes on w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from typing import Any
 
 from qanat.client.app.lanes import Lanes, Work
+from qanat.client.app.own_context import in_own_context
 from qanat.client.app.ports import Raw
 
 _TURN = 100
@@ -20,7 +22,9 @@ _TURN = 100
 class Slots:
     """The slots of one handler."""
 
-    def __init__(self, lanes: Lanes[Raw], concurrency: int, run: Callable[[Work[Raw]], Awaitable[None]]) -> None:
+    def __init__(
+        self, lanes: Lanes[Raw], concurrency: int, run: Callable[[Work[Raw]], Coroutine[Any, Any, None]]
+    ) -> None:
         self._lanes = lanes
         self._concurrency = concurrency
         self._run = run
@@ -50,8 +54,12 @@ class Slots:
         except asyncio.CancelledError:
             raise
         except BaseException as fault:  # noqa: BLE001 - reported by the worker, which stops
-            self.failure = self.failure or fault
-            self.on_failure()
+            self.fail(fault)
+
+    def fail(self, fault: BaseException | None) -> None:
+        """Something ended that must not: the worker stops."""
+        self.failure = self.failure or fault
+        self.on_failure()
 
     async def _serve(self) -> None:
         take, run, running = self._lanes.take, self._run, self.running
@@ -67,7 +75,7 @@ class Slots:
                 continue
             running[work] = task
             try:
-                await run(work)
+                await in_own_context(run(work))
             finally:
                 del running[work]
             turns += 1

@@ -4,7 +4,8 @@ Rule 1: a record is finished when its handler returned and everything that it se
         letter is. Only then may its offset be committed.
 Rule 2: a revoked partition begins nothing more; what runs may finish within the grace, and is committed. What is left
         is cancelled and forgotten: the next owner handles it again.
-Rule 3: a fault of the network never ends the loop: it is reported to health, and tried again.
+Rule 3: a record that pauses its partition stays uncommitted, and its partition begins nothing more, until `resume`.
+Rule 4: a fault of the network never ends the loop: it is reported to health, and tried again.
 
 With `exactly_once`, `transactions.py` commits instead.
 """
@@ -18,7 +19,8 @@ from typing import Any
 
 from qanat.client.app.context import Context
 from qanat.client.app.dead_letters import letter
-from qanat.client.app.handlers import HandlerFailedError, StreamHandler, described
+from qanat.client.app.failures import decide, give_up, wish_of
+from qanat.client.app.handlers import HandlerFailedError, Reaction, StreamHandler, described
 from qanat.client.app.health import Part
 from qanat.client.app.lanes import Lanes, Work
 from qanat.client.app.metrics import HandlerCounters
@@ -57,8 +59,11 @@ class StreamWorker:
         )
         self.commit_now: Commit = self._commit_offsets
         """Commits offsets, and with `exactly_once` what was sent."""
+        self.before_commit: Callable[[], Awaitable[None]] | None = None
+        """Called before it is decided what may be committed."""
         self.on_close: Callable[[], Awaitable[None]] | None = None
         """Called at the end, before the consumer leaves."""
+        self._error_handler = handler.on_error or tools.error_handler
         self._sender = tools.sender
         self._random = tools.random
         self._grace_s = tools.grace_s
@@ -92,17 +97,26 @@ class StreamWorker:
         """Poll and handle until `drain`; raises what ends the app."""
         assert self.consumer is not None
         self._is_heard()
-        committer = asyncio.create_task(self._commit_often(), name=f"commits of {self.handler.name}")
-        prober = asyncio.create_task(self._probe_often(self.consumer), name=f"probes of {self.handler.name}")
+        beside = [
+            asyncio.create_task(self._commit_often(), name=f"commits of {self.handler.name}"),
+            asyncio.create_task(self._probe_often(self.consumer), name=f"probes of {self.handler.name}"),
+        ]
+        for task in beside:
+            task.add_done_callback(self._ended)
         try:
             while not self._is_draining and self._slots.failure is None:
                 await self._poll_once(self.consumer)
         finally:
-            committer.cancel()
-            prober.cancel()
+            for task in beside:
+                task.cancel()
         if self._slots.failure is not None:
             self.part.failed(str(self._slots.failure), asyncio.get_running_loop().time())
             raise self._slots.failure
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A task beside the polls has ended by a bug: the app must not go on without its commits."""
+        if not task.cancelled() and task.exception() is not None:
+            self._slots.fail(task.exception())
 
     async def _poll_once(self, consumer: StreamConsumer) -> None:
         lanes = self.lanes
@@ -188,23 +202,20 @@ class StreamWorker:
             await self._handle(work)
 
     async def _handle(self, work: Work[Raw]) -> None:
-        record = work.record
-        try:
-            payload = self._decode(record.topic, record.value, record.headers)
-        except SerializationError as fault:
-            await self._give_up(work, fault)
-            return
         context = self._context(work) if self._has_context else None
         begin_s = asyncio.get_running_loop().time()
         try:
-            result = await self._call(payload, context)
-            if result is not None:
-                await self._send(work, as_sends(result))
+            try:
+                payload = self._decode(work.record.topic, work.record.value, work.record.headers)
+            except SerializationError as fault:
+                await self._failed(work, fault, context, is_undecodable=True)
+                return
+            failure = await self._attempt(work, payload, context)
+            if failure is not None:
+                await self._failed(work, failure, context)
+                return
         except asyncio.CancelledError:
             self._cancelled(work)
-            return
-        except Exception as fault:  # noqa: BLE001 - user code
-            await self._failed(work, fault)
             return
         finally:
             if context is not None:
@@ -213,6 +224,16 @@ class StreamWorker:
         counters.handled += 1
         counters.durations_s.observe(asyncio.get_running_loop().time() - begin_s)
         self._finish(work)
+
+    async def _attempt(self, work: Work[Raw], payload: object, context: Context | None) -> Exception | None:
+        """Call the handler, and send what it returns; the exception where one of them fails."""
+        try:
+            result = await self._call(payload, context)
+            if result is not None:
+                await self._send(work, as_sends(result))
+        except Exception as fault:  # noqa: BLE001 - user code
+            return fault
+        return None
 
     def _finish(self, work: Work[Raw]) -> None:
         self.lanes.finish(work)
@@ -248,36 +269,53 @@ class StreamWorker:
 
     # Failures
 
-    async def _failed(self, work: Work[Raw], fault: Exception) -> None:
+    async def _failed(
+        self, work: Work[Raw], fault: Exception, context: Context | None, *, is_undecodable: bool = False
+    ) -> None:
+        """Decide about a failed attempt. A payload that cannot be decoded is not tried again, unless somebody asks."""
         handler = self.handler
-        self.counters.failed += 1
+        if not is_undecodable:
+            self.counters.failed += 1
         if work.is_revoked:
             self._finish(work)
             return
-        pause_s = handler.retry.pause_s(work.attempt, fault, self._random.random())
-        at = described(handler, work.record.topic, work.record.partition, work.record.offset)
-        if pause_s is None:
-            await self._give_up(work, fault)
+        wish = None
+        if self._error_handler is not None:
+            wish = await wish_of(self._error_handler, handler, fault, context or self._context(work))
+            self._contexts.pop(work, None)
+        if is_undecodable and wish is None:
+            decision = give_up(handler)
+        else:
+            decision = decide(handler, work.attempt, fault, self._random.random(), wish)
+        if decision.reaction == "retry":
+            at = described(handler, work.record.topic, work.record.partition, work.record.offset)
+            log_event(
+                "a handler failed, and tries again", level="warning", at=at, attempt=work.attempt, reason=repr(fault)
+            )
+            self.counters.retried += 1
+            self._retry(work, decision.pause_s)
             return
-        log_event("a handler failed, and tries again", level="warning", at=at, attempt=work.attempt, reason=repr(fault))
-        self.counters.retried += 1
-        self._retry(work, pause_s)
+        await self._give_up(work, fault, decision.reaction)
 
     def _retry(self, work: Work[Raw], pause_s: float) -> None:
         self.lanes.retry(work, asyncio.get_running_loop().time() + pause_s)
         self._arm()
 
-    async def _give_up(self, work: Work[Raw], fault: Exception) -> None:
+    async def _give_up(self, work: Work[Raw], fault: Exception, reaction: Reaction) -> None:
         handler, record = self.handler, work.record
         at = described(handler, record.topic, record.partition, record.offset)
-        if handler.dead_letter is None and handler.give_up == "stop":
+        if reaction == "stop":
+            attempts = work.attempt
             self.lanes.retry(work, float("inf"))
             raise HandlerFailedError(
-                f"{at} failed after {work.attempt} tries: {type(fault).__name__}: {fault}; set dead_letter=, a longer "
+                f"{at} failed after {attempts} tries: {type(fault).__name__}: {fault}; set dead_letter=, a longer "
                 'retry=, or give_up="skip"'
             ) from fault
+        if reaction == "pause":
+            self._pause(work, fault)
+            return
         log_event("a handler gave up a record", level="error", at=at, attempts=work.attempt, reason=repr(fault))
-        if handler.dead_letter is None:
+        if reaction == "skip" or handler.dead_letter is None:
             self.counters.skipped += 1
             self._finish(work)
             return
@@ -289,6 +327,28 @@ class StreamWorker:
             return
         self.counters.dead_lettered += 1
         self._finish(work)
+
+    # Pauses
+
+    def _pause(self, work: Work[Raw], fault: Exception) -> None:
+        """Begin nothing more of the record's partition, until `resume` or until another member has it."""
+        at = work.place.at
+        where = described(self.handler, at.topic, at.partition, work.record.offset)
+        log_event("a handler failed, its partition is paused", level="error", at=where, reason=repr(fault))
+        self.part.paused[str(at)] = f"offset {work.record.offset}: {type(fault).__name__}: {fault}"
+        self.lanes.hold_back(work)
+        assert self.consumer is not None
+        self._throttle(self.consumer)
+        self._changed.set()
+
+    def resume(self) -> None:
+        """Go on with all paused partitions, each with the record that failed."""
+        released = self.lanes.release()
+        self.part.paused.clear()
+        if released:
+            log_event("paused partitions go on", handler=self.handler.name, partitions=[str(at) for at in released])
+            self._slots.wake()
+            self._changed.set()
 
     def _arm(self) -> None:
         """Set the timer for the next retry, and let run what is due."""
@@ -306,10 +366,12 @@ class StreamWorker:
     async def commit(self) -> None:
         """Commit what is finished; a fault is reported, and tried again with the next commit."""
         async with self._committing:
-            offsets = self.lanes.committable()
-            if not offsets:
-                return
             try:
+                if self.before_commit is not None:
+                    await self.before_commit()
+                offsets = self.lanes.committable()
+                if not offsets:
+                    return
                 await self.commit_now(offsets)
             except QanatError as fault:
                 self._faulty(f"offsets cannot be committed: {fault}")
@@ -335,6 +397,8 @@ class StreamWorker:
     async def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
         """Others have these partitions already: nothing may be committed."""
         self.lanes.revoke(partitions)
+        for at in partitions:
+            self.part.paused.pop(str(at), None)
         for work, context in self._contexts.items():
             context.is_cancelled = context.is_cancelled or work.is_revoked
         self._slots.cancel_revoked()

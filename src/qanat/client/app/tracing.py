@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from qanat.client.app.handlers import Handler
 from qanat.client.app.ports import Raw
 from qanat.client.app.sending import Send
-
-_W3C = ("traceparent", "tracestate")
+from qanat.client.trace_headers import W3C, trace_headers
 
 
 class Tracing:
@@ -24,8 +23,9 @@ class Tracing:
     def __init__(self) -> None:
         self._trace: Any = None
         self._propagate: Any = None
+        self._headers = trace_headers()
         try:
-            from opentelemetry import propagate, trace  # type: ignore[import-not-found, unused-ignore]
+            from opentelemetry import propagate, trace
         except ImportError:
             self.is_on = False
             """Whether spans are made."""
@@ -43,7 +43,7 @@ class Tracing:
     @contextmanager
     def _span(self, handler: Handler, record: Raw) -> Iterator[None]:
         parent = self._propagate.extract(carrier_of(record.headers))
-        attributes = {
+        attributes: dict[str, Any] = {
             "messaging.system": "kafka",
             "messaging.operation.type": "process",
             "messaging.destination.name": record.topic,
@@ -75,11 +75,9 @@ class Tracing:
 
     def injected(self, send: Send) -> Send:
         """The record to be sent with the trace's context in its headers."""
-        if not self.is_on or any(name in _W3C for name, _ in send.headers):
+        if self._headers is None or any(name in W3C for name, _ in send.headers):
             return send
-        carrier: dict[str, str] = {}
-        self._propagate.inject(carrier)
-        return replace(send, headers=(*send.headers, *((name, value.encode()) for name, value in carrier.items())))
+        return replace(send, headers=(*send.headers, *self._headers()))
 
 
 def carrier_of(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str]:
@@ -87,5 +85,5 @@ def carrier_of(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str]:
     return {
         name: value.decode("ascii", "replace")
         for name, value in headers
-        if name.lower() in _W3C and value is not None and len(value) <= 1024
+        if name.lower() in W3C and value is not None and len(value) <= 1024
     }

@@ -6,7 +6,8 @@ the offset. So a retry holds up only what must come after it, and no transaction
 Rule 1: after a failed transaction the producer is made anew under the same id: that ends the open transaction, one way
         or the other. Then the group's offsets say whether it was committed: its results are written again only where
         it was not.
-Rule 2: offsets go with the member's metadata (KIP-447): a member that lost its partitions cannot commit.
+Rule 2: offsets go with the member's metadata (KIP-447), both of the moment at which the results were taken: a member
+        that lost its partitions meanwhile cannot commit, even if it has them again.
 """
 
 from __future__ import annotations
@@ -38,36 +39,39 @@ class Transactions:
 
     async def commit(self, offsets: dict[TopicPartition, int]) -> None:
         """Write the results below these offsets, and the offsets, or nothing."""
-        worker = self._worker
-        if self._producer is None:
-            self._producer = self._clients.producer(self._id)
-        producer = self._producer
-        if self._unsure:
-            await self._resolve(producer)
+        worker, producer = self._worker, self._have_producer()
+        assert worker.consumer is not None
+        member = worker.consumer.group_metadata
         results: list[Any] = worker.lanes.results(offsets.items())
         sends = [one for result in results for one in result]
-        assert worker.consumer is not None
         try:
             async with producer.transaction() as transaction:
                 for one in sends:
                     await write(producer, one)
-                await transaction.commit_offsets(worker.consumer.group_metadata, offsets)
+                await transaction.commit_offsets(member, offsets)
         except QanatError:
             self._unsure = offsets
             await self._renew()
             raise
         worker.counters.sent += len(sends)
 
-    async def _resolve(self, producer: Sender) -> None:
-        """Learn whether the last transaction was committed; what was is not written again."""
+    async def resolve(self) -> None:
+        """Learn whether the last transaction was committed, where that is unknown; what was is not written again."""
+        if not self._unsure:
+            return
         consumer: Any = self._worker.consumer
-        async with producer.transaction():
+        async with self._have_producer().transaction():
             """Nothing: beginning one ends what an earlier producer of this id left open."""
         found = await consumer.committed(*self._unsure)
-        done = [(at, offset) for at, offset in self._unsure.items() if (found.get(at) or -1) >= offset]
-        mine = set(self._worker.lanes.partitions)
-        self._worker.lanes.committed([one for one in done if one[0] in mine])
+        self._worker.lanes.committed(
+            [(at, offset) for at, offset in self._unsure.items() if (found.get(at) or -1) >= offset]
+        )
         self._unsure = {}
+
+    def _have_producer(self) -> Sender:
+        if self._producer is None:
+            self._producer = self._clients.producer(self._id)
+        return self._producer
 
     async def _renew(self) -> None:
         producer, self._producer = self._producer, None

@@ -42,6 +42,7 @@ class HandlerWorker(Protocol):
 
     async def start(self) -> None: ...
     async def run(self) -> None: ...
+    def resume(self) -> None: ...
     def stop_polling(self) -> None: ...
     async def drain(self, until_s: float) -> None: ...
     async def close(self) -> None: ...
@@ -83,6 +84,11 @@ class AppWorker:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._on_signal)
 
+    def resume(self, handler: str = "") -> None:
+        """Go on where handlers have paused: all of them, or the one of that name."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._resume, handler)
+
     def health(self) -> Health:
         if self._loop is None:
             return Health(False, ("the worker has not started",))
@@ -108,7 +114,7 @@ class AppWorker:
             clients = self._clients or AppClients(self._app, io)
             sender = LazySender(clients)
             stack.push_async_callback(sender.close)
-            tools = Tools(clients, sender, pools, Tracing(), self._random, self._app.grace_s)
+            tools = Tools(clients, sender, pools, Tracing(), self._random, self._app.grace_s, self._app.error_handler)
             self._workers = [_worker(one, tools) for one in self._app.handlers]
             if self._app.health_port is not None and not self._is_simulated:
                 await stack.enter_async_context(HealthServer(self._app, self._app.health_port))
@@ -175,15 +181,21 @@ class AppWorker:
         log_event("app stops", stage=stage.value)
         self._signalled.set()
 
+    def _resume(self, handler: str) -> None:
+        for declared, worker in zip(self._app.handlers, self._workers, strict=True):
+            if not handler or declared.name == handler:
+                worker.resume()
+
     def _watch_signals(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
         wanted = (signal.SIGTERM, signal.SIGINT)
         if threading.current_thread() is not threading.main_thread():
             return lambda: None
         for one in wanted:
             loop.add_signal_handler(one, self._on_signal)
+        loop.add_signal_handler(signal.SIGUSR1, self._resume, "")
 
         def restore() -> None:
-            for one in wanted:
+            for one in (*wanted, signal.SIGUSR1):
                 loop.remove_signal_handler(one)
 
         return restore
@@ -203,7 +215,8 @@ def _worker(handler: Handler, tools: Tools) -> HandlerWorker:
             worker = StreamWorker(handler, tools)
             if handler.exactly_once:
                 transactions = Transactions(worker, tools)
-                worker.commit_now, worker.on_close = transactions.commit, transactions.close
+                worker.before_commit, worker.commit_now = transactions.resolve, transactions.commit
+                worker.on_close = transactions.close
             return worker
         case QueueHandler():
             return QueueWorker(handler, tools)

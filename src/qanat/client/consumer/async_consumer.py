@@ -103,7 +103,8 @@ class AsyncConsumer:
         if self._reading is not None and is_first:
             assert self._io is not None
             try:
-                await self._io.run(self._reading.core.close())  # Its hooks may still commit.
+                if not self._io.is_closed:
+                    await self._io.run(self._reading.core.close())  # Its hooks may still commit.
             finally:
                 self._reading = None
                 await self._close_io()

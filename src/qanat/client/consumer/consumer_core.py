@@ -69,6 +69,12 @@ class ConsumerCore:
         return self._place is None or self._place.is_joined
 
     @property
+    def group_trouble(self) -> str:
+        """What keeps the group's coordinator from answering; empty where it answers."""
+        trouble = "" if self._place is None else self._place.trouble
+        return trouble and f"the coordinator of group {self.settings.group_id} does not answer: {trouble}"
+
+    @property
     def group_metadata(self) -> ConsumerGroupMetadata:
         if self._place is None:
             raise ClientError("this consumer has no group: give it one, group=...")

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import sqlite3
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing
 from os import PathLike
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from qanat.client.errors import ClientError
 from qanat.connection.consuming.group_commits import CommittedOffset
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
+
+if TYPE_CHECKING:
+    import sqlite3
 
 Offsets = Mapping[TopicPartition, CommittedOffset]
 Load = Callable[[str, Sequence[TopicPartition]], Any]
@@ -93,6 +95,8 @@ class SqliteOffsets:
             database.executemany("INSERT OR REPLACE INTO offsets VALUES (?, ?, ?, ?, ?)", rows)
 
     def _open(self) -> sqlite3.Connection:
+        import sqlite3  # Most consumers keep their offsets at the broker.
+
         database = sqlite3.connect(self._path, timeout=30)
         database.execute(_TABLE)
         return database

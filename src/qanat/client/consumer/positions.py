@@ -47,6 +47,7 @@ class Positions:
         self._report = report
         self._working: asyncio.Task[None] | None = None
         self._pause_s = _PAUSE_S
+        self._has_warned = False
         self.on_change: Callable[[], None] = lambda: None
 
     def start_lookups(self) -> None:
@@ -108,9 +109,17 @@ class Positions:
                 if one.cursor.failure:
                     self._report(one, one.cursor.failure)
             else:
+                self._ignore_metadata(one, found.metadata)
                 one.cursor.seek(found.offset, found.leader_epoch)
                 one.committed = found.offset
                 self._buffer.seek(one, found.offset, found.leader_epoch)
+
+    def _ignore_metadata(self, one: AssignedPartition, metadata: str) -> None:
+        """Other clients keep unfinished offsets there: said once, because their finished records come again here."""
+        if metadata and not self._has_warned:
+            self._has_warned = True
+            text = "the committed offset of %s has metadata of another client, which is ignored: %.60r"
+            _log.warning(text, one.at, metadata)
 
     async def _reset(self, some: list[AssignedPartition]) -> None:
         for topic in sorted({one.at.topic for one in some}):

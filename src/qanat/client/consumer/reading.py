@@ -139,7 +139,7 @@ class Reading:
     def health(self) -> ConsumerHealth:
         since_s = time.monotonic() - self._asked_at_s
         is_late = self.buffer.hand.given > 0 and since_s > self.core.settings.max_poll_interval_ms / 1000
-        return ConsumerHealth(self.core.is_joined, since_s, is_late, self.core.problem)
+        return ConsumerHealth(self.core.is_joined, since_s, is_late, self.core.group_trouble or self.core.problem)
 
 
 def commit_values(

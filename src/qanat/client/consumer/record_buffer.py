@@ -335,11 +335,16 @@ class RecordBuffer:
 
     def finished_offsets(self, only: Collection[TopicPartition] | None = None) -> dict[TopicPartition, CommittedOffset]:
         """What may be committed and is not."""
-        return self._offsets(self.hand.done, only)
+        with self._lock:
+            # The user's thread may put another hand in the place of this one: its count belongs to its spans.
+            hand = self.hand
+            return self._offsets(hand, hand.done, only)
 
     def given_offsets(self) -> dict[TopicPartition, CommittedOffset]:
         """What was handed out, to the last record."""
-        return self._offsets(self.hand.given, None)
+        with self._lock:
+            hand = self.hand
+            return self._offsets(hand, hand.given, None)
 
     def position(self, at: TopicPartition) -> int:
         """The next offset to hand out; -1 where it is not known yet."""
@@ -352,17 +357,18 @@ class RecordBuffer:
             begin = end
         return self.partitions[at].position
 
-    def _offsets(self, count: int, only: Collection[TopicPartition] | None) -> dict[TopicPartition, CommittedOffset]:
-        with self._lock:
-            reached = self.hand.reached(count)
-            found: dict[TopicPartition, CommittedOffset] = {}
-            for at, one in self.partitions.items():
-                if only is not None and at not in only:
-                    continue
-                _, offset, epoch = reached.get(at, (one, one.finished, one.finished_epoch))
-                if offset >= 0 and offset != one.committed:
-                    found[at] = CommittedOffset(offset, epoch)
-            return found
+    def _offsets(
+        self, hand: Hand, count: int, only: Collection[TopicPartition] | None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        reached = hand.reached(count)
+        found: dict[TopicPartition, CommittedOffset] = {}
+        for at, one in self.partitions.items():
+            if only is not None and at not in only:
+                continue
+            _, offset, epoch = reached.get(at, (one, one.finished, one.finished_epoch))
+            if offset >= 0 and offset != one.committed:
+                found[at] = CommittedOffset(offset, epoch)
+        return found
 
     def note_committed(self, offsets: dict[TopicPartition, CommittedOffset]) -> None:
         for at, one in offsets.items():

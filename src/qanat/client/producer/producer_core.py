@@ -43,7 +43,9 @@ class ProducerCore:
         self._pipeline: PipelinedProducer | None = None
         self._is_identified = False
         self._not_full: asyncio.Event | None = None
-        self._look: asyncio.TimerHandle | None = None
+        self._look: asyncio.Handle | None = None
+        self._look_s = 0.0
+        """When that is: uvloop makes no timer of a time that has come, and its handle does not know."""
         self._sealing: set[asyncio.Task[None]] = set()
         self._flushing: list[tuple[set[BatchDelivery], asyncio.Future[None]]] = []
         self.fault: QanatError | None = None
@@ -178,10 +180,10 @@ class ProducerCore:
 
     def _look_at(self, when: float) -> None:
         if self._look is not None:
-            if self._look.when() <= when:
+            if self._look_s <= when:
                 return
             self._look.cancel()
-        self._look = self.io.loop.call_at(when, self._on_look)
+        self._look, self._look_s = self.io.loop.call_at(when, self._on_look), when
 
     def _on_look(self) -> None:
         self._look = None

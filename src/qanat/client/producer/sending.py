@@ -18,6 +18,7 @@ from qanat.client.errors import ClientError, SerializationError
 from qanat.client.producer.accumulator import Accumulator, Line
 from qanat.client.producer.partitioners import Partitioner, murmur2
 from qanat.client.records import Receipt
+from qanat.client.trace_headers import W3C, TraceHeaders, trace_headers
 from qanat.model.ids import TopicPartition
 from qanat.wire.key_hash import partition_of
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 GivenHeaders = Iterable[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None]
 Encode = Callable[..., bytes | None]
 _INT64 = 1 << 63
+_W3C = tuple(name.encode() for name in W3C)
 
 
 class Plan:
@@ -72,6 +74,7 @@ class Sender:
         "_partitioner",
         "_takes_key_bytes",
         "_takes_value_bytes",
+        "_trace_headers",
         "is_stopped",
         "plans",
     )
@@ -84,6 +87,7 @@ class Sender:
         self._encode_value = encoder_of(value)
         self._takes_key_bytes = key is None or key == "bytes"
         self._takes_value_bytes = value is None or value == "bytes"
+        self._trace_headers = trace_headers()
         self.plans: dict[str, Plan] = {}
         self.is_stopped = False
         _senders.add(self)
@@ -116,6 +120,8 @@ class Sender:
         elif not 0 <= timestamp_ms < _INT64:
             raise SerializationError(f"timestamp_ms is {timestamp_ms}, but must be milliseconds since 1970")
         raw = _raw_headers(topic, headers) if headers else ()
+        if self._trace_headers is not None:
+            raw = _traced(raw, self._trace_headers())
         return self._accumulator.append(line, timestamp_ms, key, value, raw)
 
     def _placed(self, plan: Plan, key: bytes | None) -> Line:
@@ -144,6 +150,13 @@ def _raw_headers(topic: str, headers: GivenHeaders) -> RawHeaders:
         raise SerializationError(
             f"{topic}: headers are pairs of a text and bytes, for example [('trace', b'1')]: {fault}"
         ) from None
+
+
+def _traced(raw: RawHeaders, trace: TraceHeaders) -> RawHeaders:
+    """With the trace of the caller, unless the record has one."""
+    if not trace or any(name in _W3C for name, _ in raw):
+        return raw
+    return (*raw, *((name.encode(), value) for name, value in trace))
 
 
 def encoder_of(spec: object) -> Encode:

@@ -1,6 +1,7 @@
 """Transactions of a producer: all of its records and offsets, or none.
 
-A transaction that cannot be committed is aborted, and its error says why. Where the state of a batch or of the
+A transaction that cannot be committed is aborted, and its error says why. Where no answer says whether it was
+committed, the error says that. Where the state of a batch or of the
 transaction is not certain, the abort takes a new epoch at the coordinator (KIP-360): a late request of the old epoch
 is refused then.
 """
@@ -8,11 +9,13 @@ is refused then.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
 from qanat.client.errors import ClientError, ClosedError, FencedError, TransactionError
 from qanat.client.producer.accumulator import Accumulator
 from qanat.client.producer.producer_core import ProducerCore
+from qanat.connection.faults import OutOfTimeError, RefusedError, UnreachableError
 from qanat.connection.producer_session import GroupMember, ProducerSession
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
@@ -24,6 +27,12 @@ _FENCED = (
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
 _LATE_MEMBER = (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
+
+
+def _is_lost(fault: QanatError) -> bool:
+    """Whether a coordinator may have done what it was asked for, though no answer says so."""
+    is_unanswered = isinstance(fault, UnreachableError | OutOfTimeError)
+    return is_unanswered or (isinstance(fault, RefusedError) and fault.is_retriable)
 
 
 class GroupMetadata(Protocol):
@@ -85,9 +94,11 @@ class TransactionCore:
     async def commit(self) -> None:
         """Make everything visible at once; otherwise abort, and raise the reason."""
         core = self._core
+        is_ending = False
         try:
             await core.flush()
-            if self._session.is_open:
+            is_ending = self._session.is_open
+            if is_ending:
                 await self._session.end(core.deadline(), is_committed=True)
         except QanatError as fault:
             reason = self._judged(fault)
@@ -95,6 +106,11 @@ class TransactionCore:
                 self._leave()
                 raise reason from fault
             self._must_renew = True
+            if is_ending and _is_lost(fault):
+                with suppress(TransactionError):
+                    await self.abort()
+                text = f"the transaction may be committed, or not: read what it wrote before you repeat it ({fault})"
+                raise TransactionError(text, may_be_committed=True) from fault
             await self.abort()
             raise TransactionError(f"the transaction was aborted: {fault}") from fault
         self._leave()

@@ -69,8 +69,8 @@ class BrokerSession:
         return not self._session.has_verdicts and not self._session.is_answer_due
 
     def acknowledge(self, locks: PartitionLocks, said: Verdicts) -> None:
-        """Verdicts on records of a partition, or renewals."""
-        if Kind.RENEW in said.values():
+        """Verdicts on records of a partition, or one renewal."""
+        if len(said) == 1 and Kind.RENEW in said.values():
             for offset, kind in said.items():
                 self._session.acknowledge(locks.at, offset, kind)
         else:

@@ -142,6 +142,8 @@ class AsyncQueueConsumer:
 
     async def poll(self, max_records: int | None = None, timeout_s: float = 1.0) -> list[AnyRecord]:
         """Records that are locked for this consumer from now on; none where there are none in time."""
+        if self._member is None and not self._is_closed:
+            await self.start()
         member, io = self._used()
         count = self.settings.max_poll_records if max_records is None else max_records
         found = self._take(member, count)
@@ -163,7 +165,10 @@ class AsyncQueueConsumer:
 
         Raises `LockLostError` where the lock is lost: another consumer may have the record.
         """
-        self._used()[0].say(record, verdict)
+        member, io = self._member, self._io
+        if member is None or io is None or self._is_closed or not io.is_usable:
+            member = self._used()[0]
+        member.say(record, verdict)
 
     def fencing_token(self, record: AnyRecord) -> FencingToken:
         """A token that grows with each delivery of the record, for stores that refuse an older one."""
@@ -181,7 +186,7 @@ class AsyncQueueConsumer:
         self._is_closed = True
         io, member = self._io, self._member
         try:
-            if io is not None and member is not None:
+            if io is not None and member is not None and not io.is_closed:
                 await io.run(member.close())
         finally:
             if io is not None and self._given_io is None:
@@ -191,7 +196,9 @@ class AsyncQueueConsumer:
         if self._is_closed:
             raise ClosedError("the queue consumer is closed: make another one")
         if self._member is None or self._io is None:
-            raise ClosedError("the queue consumer has not begun: use `async with`, or await start()")
+            raise ClosedError(
+                "the queue consumer has not begun: it does so with `with`, `async with`, or the first poll"
+            )
         self._io.check()
         return self._member, self._io
 
@@ -226,6 +233,8 @@ class QueueConsumer:
     def poll(self, max_records: int | None = None, timeout_s: float = 1.0) -> list[AnyRecord]:
         """Records that are locked for this consumer from now on; none where there are none in time."""
         inner = self._inner
+        if inner._member is None and not inner._is_closed:
+            self.start()
         member, io = inner._used()
         count = inner.settings.max_poll_records if max_records is None else max_records
         found = inner._take(member, count)

@@ -228,8 +228,14 @@ class QueueMember:
         """Take a verdict, from any thread; raises `LockLostError`."""
         offset = record.offset
         locks = self.locks.get((record.topic, record.partition))
-        is_held = locks is not None and locks.holds(offset, record.delivery_count)
-        if locks is None or not is_held or (kind != _RENEW and locks.take(offset) is None):
+        if locks is None:
+            is_held = False
+        elif kind != _RENEW and record.delivery_count == 1 and not locks.redelivered:
+            is_held = locks.held.pop(offset, None) is not None  # Nearly always: what `holds` and `take` do.
+        else:
+            is_held = locks.holds(offset, record.delivery_count)
+            is_held = is_held and (kind == _RENEW or locks.take(offset) is not None)
+        if locks is None or not is_held:
             raise lock_lost(record.topic, record.partition, offset, "or it was acknowledged before")
         self._said.append((locks, offset, kind))
         if not self._is_signalled:
@@ -253,11 +259,11 @@ class QueueMember:
 
     def collect(self) -> None:
         """Hand the verdicts to the sessions of their brokers."""
-        said = self._said
+        said, take = self._said, self._said.popleft
         last: PartitionLocks | None = None
         verdicts: Verdicts = {}
         while said:
-            locks, offset, kind = said.popleft()
+            locks, offset, kind = take()
             if kind == _RENEW:
                 locks.session.acknowledge(locks, {offset: kind})
                 continue

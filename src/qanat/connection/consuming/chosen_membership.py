@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Literal
 
 from qanat.connection.cluster import Cluster
-from qanat.connection.consuming.classic_membership import ClassicMembership
 from qanat.connection.consuming.consumer_membership import ClassicOnlyError, ConsumerMembership
 from qanat.connection.consuming.group_commits import CommittedOffset, Identity
 from qanat.connection.consuming.group_place import GroupPlace, Listener, PlaceTerms
@@ -31,18 +29,13 @@ class ChosenMembership:
         member_id: str,
         protocol: GroupProtocol = "auto",
     ) -> None:
-        self._classic = partial(ClassicMembership, cluster, group, topics, listener, terms)
+        self._call = (cluster, group, topics, listener, terms)
         self._is_fixed = protocol != "auto"
+        self.is_classic = protocol == "classic"
         self._place: GroupPlace = (
-            self._classic()
-            if protocol == "classic"
-            else ConsumerMembership(cluster, group, topics, listener, terms, member_id)
+            self._classic_place() if self.is_classic else ConsumerMembership(*self._call, member_id)
         )
         self._running: asyncio.Task[None] | None = None
-
-    @property
-    def is_classic(self) -> bool:
-        return isinstance(self._place, ClassicMembership)
 
     @property
     def identity(self) -> Identity:
@@ -51,6 +44,10 @@ class ChosenMembership:
     @property
     def is_joined(self) -> bool:
         return self._place.is_joined
+
+    @property
+    def trouble(self) -> str:
+        return self._place.trouble
 
     def start(self) -> None:
         self._running = asyncio.create_task(self._run())
@@ -81,6 +78,13 @@ class ChosenMembership:
             if self._is_fixed:
                 raise
             await self._place.close()
-            self._place = self._classic()
+            self.is_classic = True
+            self._place = self._classic_place()
             self._place.start()
             await self._place.wait_failed()
+
+    def _classic_place(self) -> GroupPlace:
+        # Imported late: members of the newer protocol start faster.
+        from qanat.connection.consuming.classic_membership import ClassicMembership
+
+        return ClassicMembership(*self._call)

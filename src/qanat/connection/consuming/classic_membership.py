@@ -36,6 +36,11 @@ class ClassicMembership:
         self._owned: list[TopicPartition] = []
         self._running: asyncio.Task[None] | None = None
         self.is_joined = False
+        self._trouble = ""
+
+    @property
+    def trouble(self) -> str:
+        return self._trouble or self._member.trouble
 
     @property
     def identity(self) -> Identity:
@@ -71,9 +76,11 @@ class ClassicMembership:
             self._member.owned = list(self._owned)
             try:
                 assigned = await self._member.join()
-            except (UnreachableError, OutOfTimeError):
+            except (UnreachableError, OutOfTimeError) as fault:
+                self._trouble = str(fault)
                 await asyncio.sleep(_PAUSE_S)
                 continue
+            self._trouble = ""
             if await self._take(assigned):
                 await self._member.wait_for_change()
 

@@ -11,8 +11,9 @@ Rule 3: one reconciliation at a time; a newer target waits for the end of the cu
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
+
+import msgspec
 
 from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.messages.consumer_group_heartbeat import (
@@ -48,8 +49,7 @@ class Verdict(Enum):
     """The group does not want this member, and will not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reconciliation:
+class Reconciliation(msgspec.Struct, frozen=True):
     """Partitions to give back, then partitions to begin with."""
 
     revoked: tuple[IdPartition, ...]

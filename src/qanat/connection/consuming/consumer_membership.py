@@ -71,10 +71,16 @@ class ConsumerMembership:
             assignor=terms.server_assignor,
             pattern=terms.pattern,
         )
+        self.trouble = ""
         self._names: dict[bytes, str] = {}
         self._news = asyncio.Event()
         self._heart: asyncio.Task[None] | None = None
         self._reconciling: asyncio.Task[None] | None = None
+        self._is_asking = False
+        """Whether a heartbeat has no answer yet: if it is the first, the group may know this member all the same."""
+        self._over = asyncio.Event()
+        """Set when heartbeats end. A cancellation alone can be lost: `wait_for` of Python 3.11 prefers an answer that
+        arrives in the same turn."""
 
     @property
     def identity(self) -> Identity:
@@ -130,10 +136,11 @@ class ConsumerMembership:
         if for_close and self.is_joined:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._listener.revoked(for_close), self._rebalance_s)
+        self._over.set()
         if self._heart is not None:
             self._heart.cancel()
             await asyncio.wait([self._heart])
-        if self.is_joined:
+        if self.is_joined or self._is_asking:
             deadline = Deadline.after(min(_LEAVE_S, self._cluster.timeout_s))
             with contextlib.suppress(QanatError):
                 await self._coordinator.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, self._member.leave_request(), deadline)
@@ -143,9 +150,13 @@ class ConsumerMembership:
     async def _beat(self) -> None:
         """Send heartbeats until the group refuses us."""
         pause = _PAUSE_S
-        while True:
+        while not self._over.is_set():
             self._news.clear()
+            self._is_asking = True
             verdict = await self._beat_once()
+            self._is_asking = False
+            if self._over.is_set():
+                return
             if verdict is Verdict.FENCED:
                 await self._begin_anew()
             elif verdict is Verdict.LATER:
@@ -174,19 +185,25 @@ class ConsumerMembership:
         except RefusedError as fault:
             if not fault.is_retriable:
                 raise
-            self._member.failed()
-            return Verdict.LATER
-        except (UnreachableError, OutOfTimeError):
-            self._member.failed()
-            return Verdict.LATER
+            return self._unanswered(fault)
+        except (UnreachableError, OutOfTimeError) as fault:
+            return self._unanswered(fault)
+        self.trouble = ""
         self._coordinator.note(response.error_code)
         verdict = self._member.answered(request, response)
+        if verdict is Verdict.LATER:
+            self.trouble = str(refused("it refuses for now", response.error_code, response.error_message))
         if verdict is Verdict.REFUSED:
             group, code = self._member.group, response.error_code
             if code in _NOT_HERE and not self.is_joined:
                 raise ClassicOnlyError(f"group {group} cannot be joined: {response.error_message}")
             raise refused(f"group {group} refuses this member", code, response.error_message)
         return verdict
+
+    def _unanswered(self, fault: QanatError) -> Verdict:
+        self.trouble = str(fault)
+        self._member.failed()
+        return Verdict.LATER
 
     async def _begin_anew(self) -> None:
         await self._stop_reconciling()

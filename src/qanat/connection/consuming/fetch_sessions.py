@@ -10,8 +10,9 @@ Rule 2: a topic is named by its id where every topic has one, otherwise by its n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
@@ -39,8 +40,7 @@ class Wanted(NamedTuple):
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class FetchTerms:
+class FetchTerms(msgspec.Struct, frozen=True):
     """How long the broker may wait, and how much it may send."""
 
     max_wait_ms: int = 500

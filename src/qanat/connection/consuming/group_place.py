@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from qanat.connection.consuming.group_commits import CommittedOffset, Identity
 from qanat.model.ids import TopicPartition
@@ -23,8 +24,7 @@ class Listener(Protocol):
         """Others may have these already: a commit would be refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceTerms:
+class PlaceTerms(msgspec.Struct, frozen=True):
     """How a consumer takes part in a group."""
 
     session_ms: int = 30_000
@@ -51,6 +51,10 @@ class GroupPlace(Protocol):
     @property
     def is_joined(self) -> bool:
         """Whether the group has told us our part."""
+
+    @property
+    def trouble(self) -> str:
+        """Why the last heartbeat was not answered; empty where it was."""
 
     def start(self) -> None:
         """Join, and stay a member."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
@@ -16,8 +17,7 @@ _BY_ID_SINCE = 12
 """The first version of Metadata in which a topic may be asked for by its id."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicView:
+class TopicView(msgspec.Struct, frozen=True):
     """A topic; `error_code` where it cannot be used."""
 
     name: str

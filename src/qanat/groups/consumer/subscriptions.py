@@ -21,7 +21,7 @@ _DIGEST_BYTES = 8
 def expression_error(expression: str) -> str | None:
     """What is wrong with an expression; None where nothing is."""
     # Imported late: most brokers never see an expression.
-    from qanat.wire.client_regex import InvalidPatternError, pattern
+    from qanat.groups.client_regex import InvalidPatternError, pattern
 
     try:
         pattern(expression)
@@ -87,7 +87,7 @@ def _matching(builder: DecisionBuilder, expression: str) -> tuple[str, ...]:
         known = {}
         builder.state.matches = (builder.state.topics.revision, known)
     if expression not in known:
-        from qanat.wire.client_regex import pattern
+        from qanat.groups.client_regex import pattern
 
         matches = pattern(expression).matches
         known[expression] = tuple(name for name in sorted(builder.state.topics.names()) if matches(name))

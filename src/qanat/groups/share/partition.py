@@ -141,6 +141,11 @@ class SharePartition:
         return self.end_offset - self.start_offset - self._open
 
     @property
+    def held_count(self) -> int:
+        """Records that members hold."""
+        return sum(run.last + 1 - run.first for run in self._runs if run.state is _ACQUIRED)
+
+    @property
     def next_deadline_ms(self) -> int | None:
         """When to `tick`; possibly nothing is due then."""
         return self._next_ms
@@ -148,6 +153,15 @@ class SharePartition:
     def runs(self) -> list[tuple[StateBatch, str]]:
         """Every record behind the start and its holder; for inspection."""
         return [(run.batch, run.member) for run in self._runs]
+
+    def in_delivery(self) -> list[tuple[StateBatch, str, int]]:
+        """Records that members hold, that came back, or that are given up just now: their holder, and when their lock
+        ends; for inspection."""
+        return [
+            (run.batch, run.member, run.until_ms)
+            for run in self._runs
+            if run.state in (_ACQUIRED, _ARCHIVING) or (run.state is _AVAILABLE and run.count)
+        ]
 
     # Acquiring
 

@@ -24,6 +24,7 @@ from qanat.servers.http.exchange import (
     Send,
     check_document,
     refuse_other_pages,
+    refuse_other_sites,
 )
 from qanat.servers.http.inputs import decoded
 from qanat.servers.http.operations import SENT, Operation, Routes, read_query
@@ -37,6 +38,7 @@ from qanat.telemetry.events import failure
 if TYPE_CHECKING:
     from qanat.servers.http.context import HttpContext
 
+_SIGN_IN = (b"www-authenticate", b'Session realm="qanat"')
 _ENCODE = msgspec.json.Encoder().encode
 
 
@@ -71,11 +73,9 @@ class Application:
             operation, places = self._routes.find(scope["method"], scope["path"])
             name = operation.name
             caller = caller_of(scope, self._context.gateway.security)
-            if self._context.authentication.is_required:
-                given = authorization_of(scope)
-                if given is not None or not operation.is_public:
-                    caller.authenticated(await self._context.authentication.authenticate(given, caller))
             exchange = Exchange(self._context, caller, scope, receive, send)
+            if self._context.authentication.is_required:
+                await self._authenticate(exchange, operation)
             refuse_other_pages(exchange)
             exchange.path = places
             outcome = await self._outcome(operation, exchange)
@@ -95,6 +95,19 @@ class Application:
             failure("bug while serving an HTTP request", bug, request=f"{scope['method']} {scope['path']}")
             reply = _problem_reply(Problem(500, "this is a bug in the broker: its log has the details"), scope)
         self._send(scope, name, reply, began)
+
+    async def _authenticate(self, exchange: Exchange, operation: Operation) -> None:
+        """Find the caller's principal: by `Authorization`, or by the session of a browser."""
+        context, caller, scope = self._context, exchange.caller, exchange.scope
+        given = authorization_of(scope)
+        if given is None and (session := context.sessions.find(scope)) is not None:
+            refuse_other_sites(exchange, needs_origin=True)
+            caller.authenticated_by(session)
+            if (lost := context.authentication.lost(caller)) is not None:
+                context.sessions.end(scope)
+                raise lost
+        elif given is not None or not operation.is_public:
+            caller.authenticated(await context.authentication.authenticate(given, caller))
 
     def _send(self, scope: Scope, name: str, reply: Reply, began: float) -> None:
         counters = self._context.counters
@@ -147,4 +160,8 @@ def media_type_of(exchange: Exchange) -> bytes:
 
 
 def _problem_reply(problem: Problem, scope: Scope) -> Reply:
-    return Reply(problem.status, problem.encode(scope["path"]), CONTENT_TYPE, problem.headers)
+    headers = problem.headers
+    if problem.status == 401 and (b"sec-fetch-site", b"same-origin") in scope["headers"]:
+        # A page of this address asks for the password itself: the browser's own window would come before it.
+        headers = (*((name, value) for name, value in headers if name != b"www-authenticate"), _SIGN_IN)
+    return Reply(problem.status, problem.encode(scope["path"]), CONTENT_TYPE, headers)

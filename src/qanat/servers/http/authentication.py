@@ -111,8 +111,14 @@ class HttpAuthentication:
                 raise Problem(401, "name or password is wrong", headers=(*self._challenge, _CLOSE))
         return Principal(user)
 
+    def proof_of(self, principal: Principal) -> object:
+        """What a user's passwords are checked with now: a session ends when that changes."""
+        return tuple(scram.known_or_fake(principal.name)[0] for scram in self._scrams)
+
     def lost(self, caller: HttpCaller) -> Problem | None:
         """Why the credentials of a client that was let in do not count any more; None while they do."""
+        if caller.session is not None and not caller.session.is_valid:
+            return Problem(401, "the session has ended: sign in again")
         if caller.api_key and (self._image is None or not is_in_force(caller.api_key, caller.principal, self._image)):
             return Problem(
                 401, "the API key was removed or has expired: continue from the last cursor with another one"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from qanat.api.records.refused_batches import RefusedBatches
 from qanat.security.authentication import ANONYMOUS, Accepted, Principal
@@ -21,6 +21,19 @@ CLIENT_ID = "qanat-http"
 """The client id of HTTP, here and at other brokers; group members with it have HTTP's session timeout."""
 PRINCIPAL = "principal"
 """The principal of a connection's certificate, in the state of its requests; none where it is anonymous."""
+
+
+class SignedIn(Protocol):
+    """What a caller needs of a browser's session."""
+
+    @property
+    def accepted(self) -> Accepted: ...
+
+    @property
+    def api_key(self) -> str: ...
+
+    @property
+    def is_valid(self) -> bool: ...
 
 
 class HttpCaller:
@@ -42,6 +55,7 @@ class HttpCaller:
         "principal",
         "refused_batches",
         "security",
+        "session",
     )
 
     def __init__(
@@ -54,6 +68,8 @@ class HttpCaller:
         self.host = address[0] if address else ""
         self.peer = f"{address[0]}:{address[1]}" if address else ""
         self.principal = principal
+        self.session: SignedIn | None = None
+        """The session that it is authenticated by, where it is a browser's."""
         self.is_authenticated = False
         """Whether `Authorization` proved the principal."""
         self.expires_at_s: float | None = None
@@ -71,6 +87,11 @@ class HttpCaller:
     def authenticated(self, accepted: Accepted) -> None:
         self.principal, self.expires_at_s = accepted.principal, accepted.expires_at_s
         self.is_authenticated = True
+
+    def authenticated_by(self, session: SignedIn) -> None:
+        """Act as the user of a session."""
+        self.authenticated(session.accepted)
+        self.session, self.api_key = session, session.api_key
 
     def close(self) -> None:
         """Do nothing: every HTTP request is answered."""

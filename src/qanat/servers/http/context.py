@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
+from qanat.servers.http.admin.traffic import Traffic
 from qanat.servers.http.authentication import HttpAuthentication
 from qanat.servers.http.caller import CLIENT_ID
 from qanat.servers.http.cors import AllowedOrigins
+from qanat.servers.http.groups.lag_reports import LagReports
 from qanat.servers.http.groups.members import Members
 from qanat.servers.http.kafka_gateway import KafkaGateway
 from qanat.servers.http.known_hosts import KnownHosts
 from qanat.servers.http.records.idempotency import Idempotency
 from qanat.servers.http.records.partition_reads import PartitionReads
 from qanat.servers.http.records.record_routing import RecordRouter
+from qanat.servers.http.sessions import Sessions
 from qanat.servers.http.settings import HttpSettings
 from qanat.servers.http.streams.stream_limits import Streams
 from qanat.servers.http.topic_lookup import TopicLookup
@@ -42,6 +46,7 @@ class HttpContext:
         self.authentication = HttpAuthentication(
             None if security is None else security.mechanisms, guard, broker.metadata.image
         )
+        self.sessions = Sessions(self.authentication)
         self.hosts = KnownHosts(settings.allowed_hosts, broker.metadata.image)
         self.origins = AllowedOrigins(settings.cors_allowed_origins)
         self.gateway = KafkaGateway(broker, intercepted, security, settings.http_request_timeout_ms / 1000)
@@ -50,7 +55,11 @@ class HttpContext:
         self.reads = PartitionReads(self.gateway)
         self.idempotency = Idempotency(self.gateway, self.reads, settings)
         self.members = Members(self.gateway)
+        self.lags = LagReports(self.gateway)
+        self.traffic = Traffic(self.gateway)
         self.streams = Streams(settings.http_streams_per_client)
+        self.searching = asyncio.Semaphore(1)
+        """Whoever searches records waits for it."""
         self.counters = HttpCounters()
         self.metrics = metrics
         self.metrics.http = self.counters

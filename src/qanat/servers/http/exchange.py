@@ -17,6 +17,9 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+_READS = ("GET", "HEAD")
+_PAGES = (None, b"same-origin", b"none")
+"""What a browser says of a request's cause where that is a page of the same address, or the user."""
 _INFLATE_PIECE = 1024 * 1024
 _INFLATED_HERE = 16 * 1024
 """Larger bodies are inflated in a worker."""
@@ -139,6 +142,19 @@ def refuse_other_pages(exchange: Exchange) -> None:
         "a web page of another origin asks: list its origin in http.cors.allowed.origins, serve it from this address, "
         "or ask from a program of your own",
     )
+
+
+def refuse_other_sites(exchange: Exchange, *, needs_origin: bool) -> None:
+    """Refuse a request that a page of another address caused."""
+    host, origin = exchange.header(b"host"), exchange.header(b"origin")
+    is_elsewhere = origin is not None and origin.partition(b"://")[2] != host
+    lacks_origin = origin is None and needs_origin and exchange.scope["method"] not in _READS
+    if is_elsewhere or lacks_origin or exchange.header(b"sec-fetch-site") not in _PAGES:
+        raise Problem(
+            403,
+            "a session serves the pages of this address only: open /console here, "
+            "or send Authorization in place of the cookie",
+        )
 
 
 def check_document(exchange: Exchange, body: bytes) -> None:

@@ -114,6 +114,32 @@ class KafkaGateway:
         if not self.security.access(self.broker, caller, 0).may_cluster(Operation.DESCRIBE):
             raise problem_of(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, what)
 
+    def require_alter(self, caller: HttpCaller, what: str) -> None:
+        """Raise where a caller may not change the cluster; for what no Kafka request stands for."""
+        if self.security is None or self.security.authorizer is None:
+            return
+        if not self.security.access(self.broker, caller, 0).may_cluster(Operation.ALTER):
+            raise problem_of(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, what)
+
+    def require_describe_group(self, caller: HttpCaller, group: str) -> None:
+        """Raise where a caller may not describe a group; for what no Kafka request stands for."""
+        if self.security is None:
+            return
+        if not self.security.access(self.broker, caller, 0).may_group(Operation.DESCRIBE, group):
+            raise problem_of(ErrorCode.GROUP_AUTHORIZATION_FAILED, f"group {group}")
+
+    def group_filter(self, caller: HttpCaller) -> Callable[[str], bool] | None:
+        """Says which groups a caller may see; None where it may see all."""
+        if self.security is None:
+            return None
+        access = self.security.access(self.broker, caller, 0)
+        return lambda group: access.may_group(Operation.DESCRIBE, group)
+
+    def may_describe_topic(self, caller: HttpCaller, topic: str) -> bool:
+        """Whether a caller may see a topic; for what no Kafka request stands for."""
+        security = self.security
+        return security is None or security.access(self.broker, caller, 0).may_topic(Operation.DESCRIBE, topic)
+
     def require_write(self, caller: HttpCaller, topics: Iterable[str]) -> None:
         """Raise where a caller may not write to a topic; for writes under the broker's own name."""
         if self.security is None:

@@ -36,8 +36,8 @@ class KnownHosts:
         """Refuse a request to a name that is not this broker's; HTTP/1.0 has none."""
         if host is None or host in self.known:
             return
-        name = _name_of(host)
-        if not (self._is_any or _is_local(name) or name in self._configured or name in self._names()):
+        name = name_of(host)
+        if not (self._is_any or is_local(name) or name in self._configured or name in self._names()):
             raise Problem(
                 421,
                 f"this broker is not known as {name!r}: call it by its address, list the name in http.allowed.hosts, "
@@ -56,10 +56,10 @@ class KnownHosts:
                 yield listener.host.lower()
 
 
-def _name_of(host: bytes) -> str:
+def name_of(host: bytes) -> str:
     """The name in a `Host` header, without its port.
 
-    >>> [_name_of(host) for host in (b"Queue.example:8080", b"[::1]:80", b"10.0.0.1", b"queue.example.")]
+    >>> [name_of(host) for host in (b"Queue.example:8080", b"[::1]:80", b"10.0.0.1", b"queue.example.")]
     ['queue.example', '::1', '10.0.0.1', 'queue.example']
     """
     text = host.decode("latin-1").strip().lower()
@@ -68,10 +68,10 @@ def _name_of(host: bytes) -> str:
     return text.partition(":")[0].removesuffix(".")
 
 
-def _is_local(name: str) -> bool:
+def is_local(name: str) -> bool:
     """Whether no page on the web can have this name.
 
-    >>> [_is_local(name) for name in ("localhost", "a.localhost", "queue", "10.0.0.1", "::1", "evil.example", "")]
+    >>> [is_local(name) for name in ("localhost", "a.localhost", "queue", "10.0.0.1", "::1", "evil.example", "")]
     [True, True, True, True, True, False, True]
     """
     if "." not in name and ":" not in name:

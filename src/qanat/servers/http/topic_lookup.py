@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qanat.cluster import keys, values
-from qanat.cluster.topic_names import INTERNAL_TOPICS, name_problem
 from qanat.connection.deadline import Deadline
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import StoreUnavailableError
 from qanat.model.ids import TopicPartition
 from qanat.model.spelling import did_you_mean
+from qanat.model.topic_names import INTERNAL_TOPICS, name_problem
 from qanat.servers.http.problems import Problem, problem_of
 from qanat.wire.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from qanat.wire.kafka.registry import ApiKey

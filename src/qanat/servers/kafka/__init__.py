@@ -1,6 +1,7 @@
 """The Kafka server: frames in, answers out, in order. Transport only; the handlers stand in `qanat.api`.
 
 - `listener`           the listening sockets: accepts, counts and closes connections; `endpoint` one address
+- `first_byte`         hands connections of the push protocol to their server
 - `connection`         one client's socket: framing, order of answers, back-pressure
 - `connection_limits`  the memory that all connections may hold, and which of them go on when it is full
 - `dispatch`           from a frame to its handler and back to an answer; unknown APIs and versions

@@ -16,10 +16,12 @@ from qanat.broker.broker import Broker
 from qanat.model.errors import AddressInUseError
 from qanat.model.ordered_set import OrderedSet
 from qanat.security.authentication import ANONYMOUS, Principal
+from qanat.servers.guarded_accept import GuardedAccept
 from qanat.servers.kafka.connection import KafkaConnection, KafkaProtocol, lazy_buffer
 from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.dispatch import Dispatcher
 from qanat.servers.kafka.endpoint import KafkaEndpoint
+from qanat.servers.kafka.first_byte import FirstByte, PushAcceptor
 from qanat.servers.kafka.unauthenticated_clients import UnauthenticatedClients
 from qanat.telemetry.events import RateLimitedEvent
 
@@ -58,6 +60,8 @@ class KafkaListener:
         self._unauthenticated = UnauthenticatedClients(broker.current_settings.security, broker.counters)
         self._handshakes: list[TlsHandshakes] = []
         self._servers: list[asyncio.Server] = []
+        self.push: PushAcceptor | None = None
+        """Serves connections that begin with a push frame; None where such connections are refused."""
         self.ports: dict[str, int] = {}
         """The port of every endpoint, by its name."""
 
@@ -96,11 +100,12 @@ class KafkaListener:
 
     def _factory(self, endpoint: KafkaEndpoint) -> Callable[[], asyncio.BaseProtocol]:
         accept = partial(self._accept, endpoint)
+        guard = None if endpoint.security is None else endpoint.security.login_guard
         if endpoint.tls is None:
-            return accept
+            return accept if guard is None else GuardedAccept(guard, accept)
         from qanat.servers.tls.handshake import TlsHandshakes
 
-        handshakes = TlsHandshakes(endpoint.tls, accept)
+        handshakes = TlsHandshakes(endpoint.tls, accept, guard)
         self._handshakes.append(handshakes)
         return handshakes
 
@@ -124,7 +129,7 @@ class KafkaListener:
         for server in self._servers:
             await server.start_serving()
 
-    def _accept(self, endpoint: KafkaEndpoint, principal: Principal = ANONYMOUS) -> KafkaProtocol:
+    def _accept(self, endpoint: KafkaEndpoint, principal: Principal = ANONYMOUS) -> asyncio.BaseProtocol:
         connection = KafkaProtocol(self.dispatcher.handle, self._limits, self._forget, self._cut_off)
         connection.listener_name, connection.listener_protocol = endpoint.name, endpoint.protocol
         connection.is_inter_broker = connection.is_over_inter_broker = endpoint.is_inter_broker
@@ -139,13 +144,15 @@ class KafkaListener:
             connection.on_renewed, connection.on_expired = self._renew, self._expire
             endpoint.security.note_principal(connection)
             connection.login_guard = endpoint.security.login_guard
-        if len(self._connections) > self._broker.settings.max_connections:
+        push = self.push
+        pushed_count = 0 if push is None else push.connection_count
+        if len(self._connections) + pushed_count > self._broker.settings.max_connections:
             self.counters.refused += 1
             self._log_refused(limit=self._broker.settings.max_connections, setting="max.connections")
             connection.is_refused = True
         elif connection.conversation is not None:
             self._unauthenticated.add(connection)
-        return connection
+        return connection if push is None else FirstByte(connection, lambda: push.accept(endpoint, principal))
 
     def _authenticated(self, security: ListenerSecurity, connection: KafkaConnection) -> None:
         self._unauthenticated.discard(connection)
@@ -178,6 +185,8 @@ class KafkaListener:
         for handshakes in self._handshakes:
             await handshakes.close()
         self._unauthenticated.close()
+        if self.push is not None:
+            await self.push.close()
         for connection in list(self._connections):
             connection.close()
         for server in self._servers:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from qanat.broker.broker import Broker
 from qanat.servers.kafka.listener import KafkaListener
-from qanat.servers.metrics.families import FAMILIES, Observed
+from qanat.servers.metrics.families import FAMILIES
+from qanat.servers.metrics.observed import Observed
 from qanat.servers.metrics.process import LoopLag
 from qanat.telemetry.http_counters import HttpCounters
 
@@ -40,7 +41,8 @@ class MetricsText:
         self._lag.close()
 
     async def text(self) -> bytes:
-        """All metrics, as of now."""
+        """All metrics, as of now; lag as of the collector's last pass, which the first scrape begins."""
+        self._broker.group_lag.touch()
         observed = Observed(self._broker, self._kafka, self._lag, self.http, self.certificates)
         pieces: list[str] = []
         for family in FAMILIES:

@@ -11,7 +11,7 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from qanat.connection.tls import describe_fault
 from qanat.model.ordered_set import OrderedSet
@@ -19,6 +19,9 @@ from qanat.security.authentication import Principal
 from qanat.servers.tls.alerts import FailedHandshakeError, send_alert
 from qanat.servers.tls.listener_tls import ListenerTls
 from qanat.telemetry.events import RateLimitedEvent
+
+if TYPE_CHECKING:
+    from qanat.servers.login_guard import LoginGuard
 
 HANDSHAKE_S = 10.0
 HANDSHAKES_MAX = 1_000
@@ -34,12 +37,17 @@ class TlsHandshakes:
         self,
         tls: ListenerTls,
         accept: Callable[[Principal], asyncio.BaseProtocol],
+        guard: LoginGuard | None = None,
         *,
         handshake_s: float = HANDSHAKE_S,
         handshakes_max: int = HANDSHAKES_MAX,
     ) -> None:
-        """`accept` makes the protocol of a connection whose handshake is done, for the principal of its certificate."""
+        """`accept` makes the protocol of a connection whose handshake is done, for the principal of its certificate.
+
+        Addresses that `guard` shuts out get no handshake.
+        """
         self.tls = tls
+        self._guard = guard
         self._accept = accept
         self._handshake_s = handshake_s
         self._handshakes_max = handshakes_max
@@ -52,6 +60,9 @@ class TlsHandshakes:
     def _begin(self, transport: asyncio.Transport) -> None:
         accepted = transport.get_extra_info("socket")
         peer = transport.get_extra_info("peername")
+        if self._guard is not None and peer and self._guard.shuts_out(peer[0]):
+            transport.abort()
+            return
         if len(self._running) >= self._handshakes_max:
             self._note_failed(peer, f"{self._handshakes_max} others are under way")
             transport.abort()

@@ -79,7 +79,7 @@ async def _create(cluster: Cluster, name: str, partitions: int, deadline: Deadli
     for result in response.topics:
         if result.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
             check(f"cannot create topic {name}", result.error_code, result.error_message)
-    await cluster.topic(name, deadline)
+    await cluster.created_topic(name, deadline)
 
 
 async def _grow(cluster: Cluster, name: str, partitions: int, deadline: Deadline) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
 
-from qanat.cluster.topic_names import name_problem
+from qanat.model.topic_names import name_problem
 from qanat.spark.copying.inventory import OWN_TOPICS
 from qanat.spark.options.options import Subscription
 from qanat.spark.pipelines.document import PipelineError, nearest

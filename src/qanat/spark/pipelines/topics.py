@@ -45,7 +45,7 @@ def make_missing(access: Access, topics: Mapping[str, int | None], compacted: Co
             if result.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 check(f"cannot create topic {result.name}", result.error_code, result.error_message)
         for topic in wanted:
-            await cluster.topic(topic.name, deadline)
+            await cluster.created_topic(topic.name, deadline)
 
     with Lookups(access) as lookups:
         lookups.run(make)

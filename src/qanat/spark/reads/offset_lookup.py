@@ -7,7 +7,6 @@ import re
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from qanat.cluster.topic_names import PIPELINES_TOPIC
 from qanat.connection.batch_sizes import SizedBatch, batch_sizes
 from qanat.connection.cluster import Cluster, parse_bootstrap
 from qanat.connection.committed import commit_offsets, committed_offsets
@@ -18,6 +17,7 @@ from qanat.connection.sizes import partition_bytes
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
+from qanat.model.topic_names import PIPELINES_TOPIC
 from qanat.spark.offsets import EARLIEST, LATEST, Bound, OffsetRange, Offsets, OffsetsError
 from qanat.spark.options.option_reader import OptionError
 from qanat.spark.options.options import Access, Subscription

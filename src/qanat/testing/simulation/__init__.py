@@ -6,6 +6,7 @@
 - `crash_image`   what a power loss leaves of them
 - `loop`          `SimLoop`: an asyncio event loop whose clock jumps to the next timer; machines that pause or die
 - `network`       `SimNetwork`: connections with delays, resets and partitions, for `asyncio` streams and protocols
+- `links`         `SimLink`: one direction of a path with a rate, a delay and loss
 
 A disk loses at a power loss what was not synced, file names included:
 

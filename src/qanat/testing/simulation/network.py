@@ -3,7 +3,8 @@
 A connection is two streams. Bytes arrive in order, each piece after a delay of its own and never before the
 piece ahead of it, split anywhere. While the path from one machine to another is cut, sent bytes wait, as with
 TCP's retransmissions; a connect waits for its timeout. When the cut ends, some connections continue and
-some are reset.
+some are reset; after a quarter of an hour all are, since TCP has given up. A path may have a rate and lose segments
+(`shape`), each direction for itself.
 
 A killed process resets its connections; a machine that loses power falls silent.
 """
@@ -17,10 +18,12 @@ from contextvars import Context, copy_context
 from random import Random
 from typing import Any
 
+from qanat.testing.simulation.links import SimLink
 from qanat.testing.simulation.loop import OWNER, Owner, SimLoop
 
 _CONNECT_TIMEOUT_S = 3.0
 _RESET_AFTER_CUT = 0.5
+_GIVE_UP_S = 900.0
 _HIGH_WATER = 64 * 1024
 
 
@@ -35,8 +38,10 @@ class SimNetwork:
         """The share of slow connections, also between machines that have fast ones."""
         self._listeners: dict[tuple[str, int], SimServer] = {}
         self._streams: list[_Stream] = []
-        self._cut: dict[tuple[str, str], None] = {}
-        """Paths on which nothing gets through, from machine to machine."""
+        self._cut: dict[tuple[str, str], float] = {}
+        """Paths on which nothing gets through, from machine to machine, and since when."""
+        self._links: dict[tuple[str, str], SimLink] = {}
+        """Paths with a rate or loss."""
         self._refused: dict[tuple[str, str], None] = {}
         """Paths on which every connection is refused, as by a rejecting firewall."""
         self._next_port = 40_000
@@ -54,12 +59,19 @@ class SimNetwork:
     # Faults
 
     def cut(self, source: str, target: str) -> None:
-        self._cut[source, target] = None
+        self._cut.setdefault((source, target), self._loop.time())
+
+    def shape(
+        self, source: str, target: str, *, rate_bytes_per_s: float = 0.0, loss: float = 0.0, delay_s: float = 0.0
+    ) -> None:
+        """Give the path from one machine to another a rate, a share of lost segments and a delay, from now on."""
+        random = Random(f"{source} {target} {self._random.random()}")
+        self._links[source, target] = SimLink(random, rate_bytes_per_s=rate_bytes_per_s, loss=loss, delay_s=delay_s)
 
     def cut_off(self, host: str, others: Iterable[str]) -> list[tuple[str, str]]:
         """Cut all paths between a machine and others; returns those that were open before."""
         ways = [way for other in others for way in ((host, other), (other, host)) if way not in self._cut]
-        self._cut.update(dict.fromkeys(ways))
+        self._cut.update(dict.fromkeys(ways, self._loop.time()))
         return ways
 
     def refuse(self, source: str, target: str) -> None:
@@ -75,13 +87,14 @@ class SimNetwork:
 
     def heal(self, ways: Iterable[tuple[str, str]] | None = None) -> None:
         """Let everything through again, or on these paths; some connections do not survive it."""
+        now = self._loop.time()
         if ways is None:
             self._refused.clear()
-        cut = dict.fromkeys(self._cut if ways is None else ways)
-        self._cut = {way: None for way in self._cut if way not in cut}
+        healed = {way: self._cut.get(way, now) for way in (self._cut if ways is None else ways)}
+        self._cut = {way: since for way, since in self._cut.items() if way not in healed}
         for stream in list(self._streams):
-            if stream.way in cut:
-                if self._random.random() < _RESET_AFTER_CUT:
+            if stream.way in healed:
+                if now - healed[stream.way] >= _GIVE_UP_S or self._random.random() < _RESET_AFTER_CUT:
                     stream.reset()
                 else:
                     stream.go_on()
@@ -142,6 +155,9 @@ class SimNetwork:
         ours.connection_made(near.transport)
         self._loop.call_soon(theirs.connection_made, far.transport, context=far.context)
         return near.transport, ours
+
+    def link(self, way: tuple[str, str]) -> SimLink | None:
+        return self._links.get(way)
 
     def drop(self, stream: _Stream) -> None:
         if stream in self._streams:
@@ -215,7 +231,11 @@ class _Stream:
         if self._network.is_cut(*self.way):
             self._held.append(data)
             return
-        self._arrives = max(self._arrives, self._loop.time() + self._network.delay(self._mean_delay_s))
+        now = self._loop.time()
+        link = self._network.link(self.way)
+        if link is not None:
+            now = link.arrival_s(now, 0 if data is None else len(data))
+        self._arrives = max(self._arrives, now + self._network.delay(self._mean_delay_s))
         self._loop.call_at(self._arrives, self._arrive, data, context=self.target.context)
 
     def go_on(self) -> None:
@@ -317,6 +337,9 @@ class SimTransport(asyncio.Transport):
 
     def is_closing(self) -> bool:
         return self._is_closing
+
+    def set_protocol(self, protocol: Any) -> None:
+        self._out.source.protocol = protocol
 
     def pause_reading(self) -> None:
         self._back.pause()

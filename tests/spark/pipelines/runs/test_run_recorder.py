@@ -15,9 +15,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 from msgspec.structs import replace
 
-from qanat.cluster.topic_names import PIPELINES_TOPIC
 from qanat.connection.cluster import Cluster, parse_bootstrap
 from qanat.connection.faults import RefusedError
+from qanat.connection.producer_session import ProducerSession
 from qanat.model.error_codes import ErrorCode
 from qanat.model.pipeline_runs import (
     LOST_AFTER_MS,
@@ -28,12 +28,13 @@ from qanat.model.pipeline_runs import (
     state_entry,
     stop_entry,
 )
+from qanat.model.topic_names import PIPELINES_TOPIC
 from qanat.spark.options.options import Access
 from qanat.spark.pipelines.progress import Tally
 from qanat.spark.pipelines.query_watch import Stop
 from qanat.spark.pipelines.runs import run_recorder
 from qanat.spark.pipelines.runs.run_processes import of_this_process, process_start
-from qanat.spark.pipelines.runs.run_recorder import RunIsLiveError, RunRecorder
+from qanat.spark.pipelines.runs.run_recorder import RunIsLiveError, RunRecorder, transactional_id
 from qanat.spark.pipelines.runs.run_topic import append, ensure_topic, now_ms, read_runs
 from qanat.testing import EmbeddedBroker
 
@@ -178,8 +179,32 @@ def test_a_run_that_wakes_up_late_is_fenced_by_its_first_write(
         assert stop.arrived.wait(TIMEOUT_S)
         second.end("stopped")
 
-    assert stop.fenced_by == f"this run of pipeline {name} was fenced: another run of the name began"
+    assert stop.fenced_by is not None
+    assert stop.fenced_by.startswith(f"this run of pipeline {name} was fenced: run two on {second.state.host}")
     assert runs(broker).current[name].rows == 0
+
+
+def test_a_run_that_only_lost_its_epoch_keeps_its_name(
+    broker: EmbeddedBroker, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that was paused: the coordinator raised its epoch, and again for a renewal whose answer was lost."""
+    monkeypatch.setattr(run_recorder, "NEWER_SHOWS_WITHIN_S", 1.0)
+
+    async def raise_epoch(cluster: Cluster) -> None:
+        await ProducerSession.transactional(cluster, transactional_id(name), 10_000, cluster.deadline())
+
+    stop = Stop()
+    with recorder(broker, name, "one", stop) as recording:
+        ask(broker, raise_epoch)
+        recording.show([Tally("q", 1, 99)], is_stopping=False)
+        deadline = now_ms() + TIMEOUT_S * 1000
+        while runs(broker).current[name].rows != 99:
+            assert stop.fenced_by is None
+            assert now_ms() < deadline
+        recording.end("stopped")
+
+    assert stop.fenced_by is None
+    assert [(one.run_id, one.phase) for one in runs(broker).history(name)] == [("one", "stopped")]
 
 
 def test_a_run_of_a_process_that_is_gone_needs_no_take_over(broker: EmbeddedBroker, name: str) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from qanat.servers.http.exchange import Exchange
 from qanat.servers.http.kafka_gateway import TRANSACTION
@@ -21,6 +22,8 @@ from qanat.wire.kafka.messages.describe_transactions import (
 from qanat.wire.kafka.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from qanat.wire.kafka.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from qanat.wire.kafka.registry import ApiKey
+
+_OPEN = "Ongoing"
 
 
 class BrokerView(msgspec.Struct):
@@ -74,10 +77,30 @@ class TransactionView(msgspec.Struct):
     state: str
 
 
+class TransactionRow(TransactionView):
+    """A transactional id in a listing."""
+
+    started_at: int | None = None
+    """Of an open transaction: milliseconds since 1970."""
+    timeout_ms: int | None = None
+    """Of an open transaction: after so long its coordinator aborts it."""
+
+
+class TransactionsQuery(PageQuery, frozen=True):
+    """Which transactions."""
+
+    state: str | None = None
+    """Only those in this state, such as `Ongoing`."""
+    open_ms: Annotated[int, Meta(ge=0)] | None = None
+    """Only transactions that have been open for so long."""
+    search: str | None = None
+    """Only transactional ids that contain this, whatever the case."""
+
+
 class TransactionPage(msgspec.Struct):
     """Some transactional ids."""
 
-    transactions: list[TransactionView]
+    transactions: list[TransactionRow]
     next_page_token: str | None
 
 
@@ -149,22 +172,38 @@ async def describe_broker(exchange: Exchange) -> BrokerDescription:
 
 
 async def list_transactions(exchange: Exchange) -> TransactionPage:
-    rows: list[TransactionView] = []
+    query: TransactionsQuery = exchange.query
+    states = [query.state] if query.state else []
+    request = ListTransactionsRequest(states, duration_filter=-1 if query.open_ms is None else query.open_ms)
+    rows: list[TransactionRow] = []
     for node_id in sorted(exchange.context.broker.metadata.image.brokers):
         response: ListTransactionsResponse = await exchange.context.gateway.call(
-            exchange.caller, ApiKey.LIST_TRANSACTIONS, ListTransactionsRequest(), node_id
+            exchange.caller, ApiKey.LIST_TRANSACTIONS, request, node_id
         )
         check(response.error_code, "transactions")
         rows += [
-            TransactionView(one.transactional_id, one.producer_id, one.transaction_state)
+            TransactionRow(one.transactional_id, one.producer_id, one.transaction_state)
             for one in response.transaction_states
+            if query.search is None or query.search.lower() in one.transactional_id.lower()
         ]
-    shown, token = page_of(rows, lambda one: one.transactional_id, exchange.query)
+    shown, token = page_of(rows, lambda one: one.transactional_id, query)
+    for row in shown:
+        if row.state == _OPEN:
+            await _add_start(exchange, row)
     return TransactionPage(shown, token)
 
 
-async def _transaction(exchange: Exchange) -> TransactionState:
-    name = exchange.path["transaction"]
+async def _add_start(exchange: Exchange, row: TransactionRow) -> None:
+    try:
+        found = await _transaction(exchange, row.transactional_id)
+    except Problem:
+        return  # It was forgotten meanwhile, or its coordinator moves.
+    row.started_at = found.transaction_start_time_ms if found.transaction_start_time_ms >= 0 else None
+    row.timeout_ms = found.transaction_timeout_ms
+
+
+async def _transaction(exchange: Exchange, name: str | None = None) -> TransactionState:
+    name = exchange.path["transaction"] if name is None else name
     response: DescribeTransactionsResponse = await exchange.context.gateway.call_coordinator(
         exchange.caller,
         name,
@@ -194,7 +233,7 @@ async def describe_transaction(exchange: Exchange) -> TransactionDescription:
 async def abort_transaction(exchange: Exchange) -> TransactionAborted:
     found = await _transaction(exchange)
     name = found.transactional_id
-    if found.transaction_state != "Ongoing":
+    if found.transaction_state != _OPEN:
         raise Problem(409, f"{name} has no open transaction: its state is {found.transaction_state}")
     # A producer that initializes aborts its predecessor's transaction; any producer of that name does.
     response: InitProducerIdResponse = await exchange.context.gateway.call_coordinator(
@@ -226,7 +265,7 @@ OPERATIONS = (
         list_transactions,
         "List transactional ids",
         "cluster",
-        query=PageQuery,
+        query=TransactionsQuery,
         answer=TransactionPage,
     ),
     Operation(

@@ -21,8 +21,10 @@ from qanat.model.error_codes import ErrorCode
 from qanat.servers.http.exchange import Exchange
 from qanat.servers.http.operations import Operation
 from qanat.servers.http.reply import Reply
+from qanat.telemetry.handler_apps import HandlerProcess
 
 if TYPE_CHECKING:
+    from qanat.broker.edge.edge_node import EdgeNode
     from qanat.servers.http.context import HttpContext
 
 Status = Literal["HEALTHY", "DEGRADED", "UNHEALTHY"]
@@ -36,6 +38,47 @@ class DegradedPartition(msgspec.Struct):
     partition: int
     leader: int
     problem: str
+
+
+class HandlerHealth(msgspec.Struct):
+    """A process of handlers that this node runs."""
+
+    app: str
+    worker: int
+    state: Literal["running", "failing", "starting"]
+    pid: int
+    """0 where no process runs."""
+    problem: str | None = None
+
+
+class EdgeGap(msgspec.Struct):
+    """Records of a mirrored partition that this broker lacks: from `first` up to `end`, exclusive."""
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+
+
+class EdgeHealth(msgspec.Struct):
+    """This broker as a node of a tree."""
+
+    node: str
+    role: str | None
+    topology_version: int | None
+    parent: str | None
+    parents: list[str]
+    pipe: Status
+    lag_records: int
+    """Below the parent's high watermark, by its last answer."""
+    last_fault: str
+    registry_fault: str
+    stopped: list[EdgeGap]
+    """Partitions that wait for records that their parent does not have any more."""
+    gaps: list[EdgeGap]
+    """The first hundred recorded gaps."""
+    not_mirrored: dict[str, str]
+    """Topics of the parent that cannot be mirrored, and why."""
 
 
 class Health(msgspec.Struct):
@@ -54,6 +97,10 @@ class Health(msgspec.Struct):
     degraded: list[DegradedPartition] | UnsetType = UNSET
     """The first hundred of them."""
     reason: str | UnsetType | None = None
+    handlers: list[HandlerHealth] | UnsetType = UNSET
+    """Processes of handlers.apps; their state is not the node's."""
+    edge: EdgeHealth | UnsetType = UNSET
+    """Where this broker has a registry."""
 
 
 class Alive(msgspec.Struct):
@@ -99,7 +146,38 @@ async def health_of(context: HttpContext, sees: Callable[[str], bool]) -> Health
         count,
         degraded,
         reason,
+        [_handler_health(app.name, worker) for app in broker.handler_apps for worker in app.workers] or UNSET,
+        _edge(broker.edge_node, sees),
     )
+
+
+def _edge(node: EdgeNode | None, sees: Callable[[str], bool]) -> EdgeHealth | UnsetType:
+    """The node of the tree; a pipe that fails makes no broker unhealthy, which goes on by itself."""
+    if node is None:
+        return UNSET
+    topology, pipe, mirrors = node.topology, node.pipe, node.mirrors
+    current = pipe.choice.current
+    role = None if topology is None or topology.role is None else topology.role.value
+    gaps = [(at, gap) for at in mirrors.partitions() if sees(at.topic) for gap in mirrors.gaps(at)]
+    return EdgeHealth(
+        node.name,
+        role,
+        None if topology is None else topology.version,
+        None if current is None else current.node,
+        [one.node for one in pipe.choice.parents],
+        pipe.health.value,
+        pipe.lag_records,
+        pipe.last_fault,
+        node.registry_fault,
+        [EdgeGap(*at, gap.first, gap.end) for at, gap in mirrors.stopped.items() if sees(at.topic)],
+        [EdgeGap(*at, gap.first, gap.end) for at, gap in gaps[:_SHOWN_MAX]],
+        {name: why for name, why in mirrors.conflicts.items() if sees(name)},
+    )
+
+
+def _handler_health(app: str, worker: HandlerProcess) -> HandlerHealth:
+    problem = worker.report.problem or worker.problem or None
+    return HandlerHealth(app, worker.number, worker.state, worker.pid, problem)
 
 
 def _problem(context: HttpContext, name: str, number: int) -> str | None:

@@ -22,6 +22,7 @@ _TAGS = {
     "topics": "Topics and their records.",
     "configs": "Settings of topics and brokers, under Kafka's names.",
     "cluster": "Brokers and transactions.",
+    "security": "Users, rules, and signing in.",
     "health": "Whether the node lives, and what it counts.",
 }
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from qanat.cluster.topic_names import PIPELINES_TOPIC as TOPIC
 from qanat.model.error_codes import ErrorCode
 from qanat.model.pipeline_runs import Phase, PipelineRuns, RunState
 from qanat.model.spelling import did_you_mean
+from qanat.model.topic_names import PIPELINES_TOPIC as TOPIC
 from qanat.servers.http.exchange import Exchange
 from qanat.servers.http.operations import Operation
 from qanat.servers.http.paging import PageQuery, page_of

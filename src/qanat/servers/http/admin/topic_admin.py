@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Annotated, Literal
 
 import msgspec
@@ -14,7 +15,7 @@ from qanat.servers.http.admin.config_admin import ConfigChanges, alter, set_conf
 from qanat.servers.http.exchange import Exchange
 from qanat.servers.http.inputs import RequestBody
 from qanat.servers.http.operations import Operation
-from qanat.servers.http.paging import PageQuery, page_of
+from qanat.servers.http.paging import WindowQuery, window_of
 from qanat.servers.http.problems import Problem, check
 from qanat.servers.http.records.record_parsing import TopicName
 from qanat.servers.http.reply import Reply
@@ -71,6 +72,19 @@ class PartitionView(msgspec.Struct):
     latest_offset: int | None
 
 
+class TrafficView(msgspec.Struct):
+    """Sizes, rates and lag of a topic."""
+
+    size_bytes: int
+    """Of the leaders' logs; each further replica takes as much again."""
+    records: int
+    """Offsets between start and end; what compaction removed counts."""
+    records_per_s: float
+    bytes_per_s: float
+    lag: int | None
+    """The largest lag of a group in this topic, of those that the caller may see; None where no group has read it."""
+
+
 class TopicView(msgspec.Struct):
     """A topic."""
 
@@ -81,9 +95,11 @@ class TopicView(msgspec.Struct):
     internal: bool
     configs: dict[str, str]
     """The settings of this topic itself."""
+    traffic: TrafficView | None = None
+    """With `traffic=true`, or sorted by it; None where it is not known yet."""
 
 
-class TopicDescription(TopicView):
+class TopicDescription(TopicView, kw_only=True):
     """A topic with its partitions."""
 
     partition_details: list[PartitionView]
@@ -94,13 +110,21 @@ class TopicPage(msgspec.Struct):
 
     topics: list[TopicView]
     next_page_token: str | None
+    total: int
+    """How many topics the whole listing has."""
 
 
-class TopicsQuery(PageQuery, frozen=True):
+class TopicsQuery(WindowQuery, frozen=True):
     """Which topics."""
 
     internal: bool = False
     """Whether to list internal topics as well."""
+    search: str | None = None
+    """Only topics whose names contain this, whatever the case."""
+    traffic: bool = False
+    """Whether to show sizes, rates and lag, as of the last seconds."""
+    sort: Literal["name", "partitions", "size_bytes", "records", "records_per_s", "bytes_per_s", "lag"] = "name"
+    """By name, or the largest number first."""
 
 
 class TopicToAlter(RequestBody, frozen=True):
@@ -163,8 +187,37 @@ async def list_topics(exchange: Exchange) -> TopicPage:
     names = await context.topics.names(exchange.caller)
     if query.internal:
         names += [name for name, topic in image.topics.items() if topic.is_internal]
-    shown, token = page_of(dict.fromkeys(names), str, query)
-    return TopicPage([view_of(exchange, image.topics[name]) for name in shown if name in image.topics], token)
+    if query.search is not None:
+        names = [name for name in names if query.search.lower() in name.lower()]
+    names = [name for name in dict.fromkeys(names) if name in image.topics]
+    has_traffic = query.traffic or query.sort not in ("name", "partitions")
+    is_known = has_traffic and await context.traffic.ready()
+    lags = await context.lags.by_topic(context.gateway.group_filter(exchange.caller)) if has_traffic else {}
+    window = window_of(names, _number(exchange, query.sort, lags), str, query)
+    views = [view_of(exchange, image.topics[name]) for name in window.rows if name in image.topics]
+    if is_known:
+        for view in views:
+            view.traffic = traffic_of(exchange, view.name, lags)
+    return TopicPage(views, window.token, window.total)
+
+
+def _number(exchange: Exchange, sort: str, lags: Mapping[str, int]) -> Callable[[str], float] | None:
+    """What a listing is sorted by; None for names."""
+    traffic, topics = exchange.context.traffic, exchange.context.broker.metadata.image.topics
+    if sort == "name":
+        return None
+    if sort == "partitions":
+        return lambda name: len(topics[name].partitions)
+    if sort == "lag":
+        return lambda name: lags.get(name, -1)
+    return lambda name: float(getattr(traffic.of_topic(name), sort))
+
+
+def traffic_of(exchange: Exchange, name: str, lags: Mapping[str, int]) -> TrafficView:
+    found = exchange.context.traffic.of_topic(name)
+    return TrafficView(
+        found.size_bytes, found.records, round(found.records_per_s, 3), round(found.bytes_per_s, 3), lags.get(name)
+    )
 
 
 def view_of(exchange: Exchange, topic: values.Topic) -> TopicView:

@@ -12,7 +12,7 @@ from qanat.servers.http.groups.committed_offsets import Committed, commit, fetch
 from qanat.servers.http.groups.group_description import MemberView, members_of
 from qanat.servers.http.inputs import RequestBody
 from qanat.servers.http.operations import Operation
-from qanat.servers.http.paging import PageQuery, page_of
+from qanat.servers.http.paging import WindowQuery, window_of
 from qanat.servers.http.problems import Problem, check
 from qanat.servers.http.records.consume import time_of
 from qanat.servers.http.records.partition_reads import LATEST
@@ -32,6 +32,12 @@ class GroupView(msgspec.Struct):
     state: str
     type: str
     protocol_type: str
+    lag: int | None = None
+    """Records not read yet; with `lag=true`, or sorted by it. None where the group has committed nothing."""
+    time_lag_s: float | None = None
+    """How long the first of them has waited."""
+    lag_state: str | None = None
+    """`ok`, `warn`, `rewound`, `stalled` or `stopped`."""
 
 
 class GroupPage(msgspec.Struct):
@@ -39,6 +45,8 @@ class GroupPage(msgspec.Struct):
 
     groups: list[GroupView]
     next_page_token: str | None
+    total: int
+    """How many groups the whole listing has."""
 
 
 class PartitionLag(msgspec.Struct):
@@ -141,13 +149,19 @@ class GroupDeleted(msgspec.Struct):
     done: Literal["deleted"]
 
 
-class GroupsQuery(PageQuery, frozen=True):
+class GroupsQuery(WindowQuery, frozen=True):
     """Which groups."""
 
     state: str | None = None
     """Only groups in this state."""
     type: str | None = None
     """Only groups of this type: `classic`, `consumer`, `share`."""
+    search: str | None = None
+    """Only groups whose names contain this, whatever the case."""
+    lag: bool = False
+    """Whether to show lag, as of the collector's last pass."""
+    sort: Literal["name", "lag", "time_lag_s"] = "name"
+    """By name, or the largest lag first."""
 
 
 async def list_groups(exchange: Exchange) -> GroupPage:
@@ -159,9 +173,35 @@ async def list_groups(exchange: Exchange) -> GroupPage:
             exchange.caller, ApiKey.LIST_GROUPS, request, node_id
         )
         check(response.error_code, "groups")
-        rows += [GroupView(one.group_id, one.group_state, one.group_type, one.protocol_type) for one in response.groups]
-    shown, token = page_of(rows, lambda one: one.group, query)
-    return GroupPage(shown, token)
+        rows += [
+            GroupView(one.group_id, one.group_state, one.group_type, one.protocol_type)
+            for one in response.groups
+            if query.search is None or query.search.lower() in one.group_id.lower()
+        ]
+    if query.sort == "name":
+        window = window_of(rows, None, lambda one: one.group, query)
+        if query.lag:
+            await _add_lag(exchange, window.rows)  # After paging: a page costs what it shows.
+        return GroupPage(*window)
+    await _add_lag(exchange, rows)
+    number_of = _lag_of if query.sort == "lag" else _time_lag_of
+    return GroupPage(*window_of(rows, number_of, lambda one: one.group, query))
+
+
+def _lag_of(row: GroupView) -> float:
+    return -1 if row.lag is None else row.lag
+
+
+def _time_lag_of(row: GroupView) -> float:
+    return -1 if row.time_lag_s is None else row.time_lag_s
+
+
+async def _add_lag(exchange: Exchange, rows: list[GroupView]) -> None:
+    """Lag of groups that the caller may list; the collectors have it, nothing is computed."""
+    found = await exchange.context.lags.groups()
+    for row in rows:
+        if (lag := found.get(row.group)) is not None:
+            row.lag, row.time_lag_s, row.lag_state = lag.records, lag.seconds, lag.state
 
 
 async def describe_group(exchange: Exchange) -> GroupDescription:

@@ -9,4 +9,5 @@ Write:
 
 Read:
 - `consume`                the operations; `partition_reads` fetches from all leaders, `record_json` records as JSON
+- `search`                 records that meet a condition, a bounded piece at a time
 """

@@ -22,7 +22,6 @@ import msgspec
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.runtime.detached_work import to_the_end
 from qanat.cluster.rejection import Rejection
-from qanat.cluster.topic_names import IDEMPOTENCY_TOPIC as TOPIC
 from qanat.cluster.topics import CreateTopic
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import RETRIABLE
@@ -30,6 +29,7 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.model.placement import coordinator_partition
+from qanat.model.topic_names import IDEMPOTENCY_TOPIC as TOPIC
 from qanat.servers.http.problems import Problem, problem_of
 from qanat.servers.http.records.batching import batches_of, encoded
 from qanat.servers.http.records.partition_reads import EARLIEST, LATEST

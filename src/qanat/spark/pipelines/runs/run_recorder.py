@@ -1,7 +1,8 @@
 """Run recorder: writes the state of a run to `__qanat_pipelines`, and takes requests to stop from there.
 
 Rule 1: one run per name. The state is written in transactions of the id `qanat-pipeline-NAME`: a run that begins
-        initializes it, which fences the one before, however late that wakes up. A fenced run stops itself.
+        initializes it, which fences the one before, however late that wakes up. A fenced run stops itself once it
+        has read the state of the newer one: the coordinator raises epochs as well, of transactions that take too long.
 Rule 2: a run of a name that is alive is refused, unless it shall be taken over. Then it is asked to stop, and fenced
         where it does not.
 Rule 3: brokers that cannot be reached stop nothing: the state is written when they are back.
@@ -17,7 +18,6 @@ from concurrent.futures import Future
 
 from msgspec.structs import replace
 
-from qanat.cluster.topic_names import PIPELINES_TOPIC
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import RefusedError
@@ -37,6 +37,7 @@ from qanat.model.pipeline_runs import (
     state_entry,
     stop_entry,
 )
+from qanat.model.topic_names import PIPELINES_TOPIC
 from qanat.spark.options.options import Access
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.progress import Tally
@@ -52,6 +53,8 @@ _log = logging.getLogger(__name__)
 
 TAKE_OVER_WITHIN_S = 30.0
 """How long a run that shall be taken over may finish its micro-batch."""
+NEWER_SHOWS_WITHIN_S = 15.0
+"""How long a run that lost its epoch looks for a newer one: longer than a transaction may be open."""
 _REACH_S = 15.0
 _TIMEOUT_MS = 10_000
 """Of a transaction: that of a run which is killed in the middle of one blocks others for so long."""
@@ -169,15 +172,17 @@ class RunRecorder:
                 return
             self._claimed.set_result(None)
             while not self._over.is_set() and self._stop.fenced_by is None:
-                await self._attempt(self._turn(cluster, reader, producer), producer, cluster)
+                await self._attempt(self._turn(cluster, reader, producer), cluster, reader, producer)
             for _ in range(_LAST_TRIES):
                 if self._stop.fenced_by is not None:
                     break
-                if await self._attempt(self._finish(cluster, reader, producer), producer, cluster):
+                if await self._attempt(self._finish(cluster, reader, producer), cluster, reader, producer):
                     break
             # A fenced run has nothing to write: the newer one wrote how it ended.
 
-    async def _attempt(self, work: Coroutine[object, object, None], producer: Producer, cluster: Cluster) -> bool:
+    async def _attempt(
+        self, work: Coroutine[object, object, None], cluster: Cluster, reader: RunReader, producer: Producer
+    ) -> bool:
         """Whether the work was done; a fault is not worth the end of the run."""
         try:
             try:
@@ -186,14 +191,36 @@ class RunRecorder:
             except RefusedError as fault:
                 if fault.code not in _FENCED:
                     raise
-                # The coordinator also ends a transaction that takes too long: then the id is still this run's.
-                await producer.renew(_TIMEOUT_MS, cluster.deadline())
+                await self._keep_name(cluster, reader, producer)
         except QanatError as fault:
-            if fault.code in _FENCED:
-                self._stop.fence(f"this run of pipeline {self._state.name} was fenced: another run of the name began")
-            else:
-                await self._wait_after(fault)
+            await self._wait_after(fault)
         return False
+
+    async def _keep_name(self, cluster: Cluster, reader: RunReader, producer: Producer) -> None:
+        """Tell a newer run from the coordinator, which raises the epoch where a transaction takes too long.
+
+        A producer that was paused for long cannot tell: its renewal may have been carried out, and its answer lost.
+        A newer run writes its state as soon as it has the name; where none does in time, the name is still this run's.
+        """
+        try:
+            await producer.renew(_TIMEOUT_MS, cluster.deadline())
+            return
+        except RefusedError as fault:
+            if fault.code not in _FENCED:
+                raise
+        deadline = Deadline.after(NEWER_SHOWS_WITHIN_S)
+        while not deadline.is_over:
+            newest = (await reader.read_all(cluster.deadline())).current.get(self._state.name)
+            if newest is not None and newest.run_id != self._state.run_id:
+                self._fence_by(newest)
+                return
+            await reader.read_more(cluster.deadline(), _WAIT_MS)
+        await producer.initialize(_TIMEOUT_MS, cluster.deadline())
+
+    def _fence_by(self, newest: RunState) -> None:
+        self._stop.fence(
+            f"this run of pipeline {self._state.name} was fenced: {described(newest)} took over, where this one was"
+        )
 
     async def _wait_after(self, fault: QanatError) -> None:
         if not self._is_broken:
@@ -254,9 +281,7 @@ class RunRecorder:
         # Before it has read its own state, the topic ends with that of the run before.
         self._is_seen = self._is_seen or is_own
         if newest is not None and self._is_seen and not is_own:
-            self._stop.fence(
-                f"this run of pipeline {state.name} was fenced: {described(newest)} took over, where this one was"
-            )
+            self._fence_by(newest)
             return
         request = reader.runs.stops.get(state.name)
         if request is not None and request.run_id == state.run_id:

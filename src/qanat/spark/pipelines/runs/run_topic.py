@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
-from qanat.cluster.topic_names import PIPELINES_TOPIC as TOPIC
+from msgspec.structs import replace
+
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import OutOfTimeError, RefusedError, check
@@ -20,6 +20,7 @@ from qanat.connection.offsets import EARLIEST, LATEST, list_offsets
 from qanat.connection.producer import Producer
 from qanat.model.error_codes import ErrorCode
 from qanat.model.pipeline_runs import Entry, PipelineRuns
+from qanat.model.topic_names import PIPELINES_TOPIC as TOPIC
 from qanat.wire.kafka.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -51,7 +52,7 @@ async def ensure_topic(cluster: Cluster, deadline: Deadline) -> None:
     response: CreateTopicsResponse = await cluster.call_controller(ApiKey.CREATE_TOPICS, request, deadline)
     if (result := response.topics[0]).error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
         check(f"cannot create topic {TOPIC}", result.error_code, result.error_message)
-    await cluster.topic(TOPIC, deadline)
+    await cluster.created_topic(TOPIC, deadline)
 
 
 class RunReader:

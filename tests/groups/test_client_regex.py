@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from qanat.groups.client_regex import InvalidPatternError, pattern
 from qanat.model.error_codes import ErrorCode
-from qanat.wire.client_regex import InvalidPatternError, pattern
 
 
 def test_a_pattern_matches_the_whole_text() -> None:

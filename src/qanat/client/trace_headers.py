@@ -1,0 +1,26 @@
+"""Headers that carry a trace (W3C Trace Context), by OpenTelemetry, where it is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+TraceHeaders = tuple[tuple[str, bytes], ...]
+W3C = ("traceparent", "tracestate")
+"""The names of these headers."""
+
+
+def trace_headers() -> Callable[[], TraceHeaders] | None:
+    """The function that gives the headers of the current span, none outside of one; None without OpenTelemetry."""
+    try:
+        from opentelemetry import propagate, trace
+    except ImportError:
+        return None
+
+    def of_current_span() -> TraceHeaders:
+        if not trace.get_current_span().get_span_context().is_valid:
+            return ()
+        carrier: dict[str, str] = {}
+        propagate.inject(carrier)
+        return tuple((name, value.encode()) for name, value in carrier.items())
+
+    return of_current_span

@@ -1,0 +1,94 @@
+"""Metrics of a node of the tree; none where a broker stands alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from qanat.edge.health import Health
+from qanat.servers.metrics.observed import Observed, ObservedFamily, single
+from qanat.telemetry.exposition import Kind
+
+if TYPE_CHECKING:
+    from qanat.broker.edge.edge_node import EdgeNode
+
+_HEALTH = {Health.HEALTHY: 0, Health.DEGRADED: 1, Health.UNHEALTHY: 2}
+
+
+def _of_node(name: str, kind: Kind, meaning: str, value: Callable[[EdgeNode], float]) -> ObservedFamily:
+    def read(observed: Observed) -> float | None:
+        node = observed.broker.edge_node
+        return None if node is None else value(node)
+
+    return single(name, kind, meaning, read)
+
+
+EDGE: tuple[ObservedFamily, ...] = (
+    _of_node(
+        "qanat_edge_topology_version",
+        "gauge",
+        "Version of the topology in force; -1 before the first.",
+        lambda node: -1 if node.topology is None else node.topology.version,
+    ),
+    _of_node(
+        "qanat_edge_registry_reachable",
+        "gauge",
+        "1 where the registry answered the last request.",
+        lambda node: float(not node.registry_fault),
+    ),
+    _of_node(
+        "qanat_edge_pipe_health",
+        "gauge",
+        "The pipe to the parent: 0 healthy, 1 degraded, 2 unhealthy.",
+        lambda node: _HEALTH[node.pipe.health],
+    ),
+    _of_node(
+        "qanat_edge_pipe_lag_records",
+        "gauge",
+        "Records below the parent's high watermark that this broker lacks, by its last answer.",
+        lambda node: node.pipe.lag_records,
+    ),
+    _of_node("qanat_edge_pipe_requests_total", "counter", "Requests to parents.", lambda node: node.pipe.requests),
+    _of_node(
+        "qanat_edge_pipe_failures_total",
+        "counter",
+        "Requests to parents that failed.",
+        lambda node: node.pipe.failures,
+    ),
+    _of_node(
+        "qanat_edge_pipe_received_bytes_total",
+        "counter",
+        "Bytes that parents answered.",
+        lambda node: node.pipe.received_bytes,
+    ),
+    _of_node(
+        "qanat_edge_parent_switches_total",
+        "counter",
+        "Changes from one parent to another.",
+        lambda node: node.pipe.choice.switches,
+    ),
+    _of_node(
+        "qanat_edge_mirrored_records_total",
+        "counter",
+        "Records appended to mirrored topics.",
+        lambda node: node.mirrors.appended_records,
+    ),
+    _of_node(
+        "qanat_edge_truncations_total",
+        "counter",
+        "Mirrored partitions that were cut because their parent has other records.",
+        lambda node: node.mirrors.truncations,
+    ),
+    _of_node(
+        "qanat_edge_partitions_stopped",
+        "gauge",
+        "Mirrored partitions that wait for records that their parent does not have any more.",
+        lambda node: len(node.mirrors.stopped),
+    ),
+    _of_node(
+        "qanat_edge_gap_records",
+        "gauge",
+        "Records of mirrored topics that are lost here, by recorded gaps.",
+        lambda node: sum(gap.end - gap.first for at in node.mirrors.partitions() for gap in node.mirrors.gaps(at)),
+    ),
+)

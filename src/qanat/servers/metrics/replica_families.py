@@ -1,0 +1,108 @@
+"""Metrics of replicas, leaders and the controller."""
+
+from __future__ import annotations
+
+from qanat.cluster.values import NO_LEADER
+from qanat.servers.metrics.observed import Observed, ObservedFamily, single
+from qanat.servers.metrics.spare_replicas import lacks_spare
+
+
+def _leaderless(observed: Observed) -> int:
+    """Partitions of the cluster that nobody leads; counted by the controller alone."""
+    if not observed.broker.controller_loop.is_controller:
+        return 0
+    image = observed.broker.metadata.image
+    return sum(
+        image.state(topic, number).leader == NO_LEADER
+        for topic in image.topics.values()
+        for number in range(len(topic.partitions))
+    )
+
+
+def _follower_lag(observed: Observed) -> int:
+    """Records that the slowest follower of any partition lacks; one that has not fetched yet is left out."""
+    lags = [
+        partition.log.end_offset - held
+        for partition in observed.broker.partitions.values()
+        if partition.leader is not None
+        for node_id in partition.leader.replicas
+        if node_id != observed.broker.node_id and (held := partition.leader.held_by(node_id)[1]) >= 0
+    ]
+    return max(lags, default=0)
+
+
+REPLICAS: tuple[ObservedFamily, ...] = (
+    single("qanat_partitions", "gauge", "Replicas on this broker.", lambda o: len(o.broker.local_replicas.logs)),
+    single("qanat_partitions_led", "gauge", "Partitions that this broker leads.", lambda o: len(o.broker.partitions)),
+    single(
+        "qanat_partitions_under_replicated",
+        "gauge",
+        "Partitions that this broker leads with a replica out of sync.",
+        lambda o: sum(
+            len(one.leader.in_sync) < len(one.leader.replicas)
+            for one in o.broker.partitions.values()
+            if one.leader is not None
+        ),
+    ),
+    single(
+        "qanat_partitions_without_spare",
+        "gauge",
+        "Partitions that this broker leads with no in-sync replica to spare: no broker that has one may restart.",
+        lambda o: sum(lacks_spare(one) for one in o.broker.partitions.values()),
+    ),
+    single(
+        "qanat_replicated_bytes_total",
+        "counter",
+        "Bytes that leaders sent to this broker as their follower.",
+        lambda o: o.broker.counters.replicated_bytes,
+    ),
+    single(
+        "qanat_is_controller",
+        "gauge",
+        "1 where this broker is the controller.",
+        lambda o: int(o.broker.controller_loop.is_controller),
+    ),
+    single(
+        "qanat_elections_waiting",
+        "gauge",
+        "Partitions whose election waits for proofs, for brokers to come back, or for an operator; 0 unless this is "
+        "the controller.",
+        lambda o: len(o.broker.controller_loop.waiting) if o.broker.controller_loop.is_controller else 0,
+    ),
+    single(
+        "qanat_partitions_leaderless",
+        "gauge",
+        "Partitions of the cluster without a leader; 0 unless this is the controller.",
+        _leaderless,
+    ),
+    single(
+        "qanat_partitions_below_min_in_sync",
+        "gauge",
+        "Partitions that this broker leads with fewer replicas in sync than writes with acks=all need.",
+        lambda o: sum(partition.lacks_replicas for partition in o.broker.partitions.values()),
+    ),
+    single(
+        "qanat_in_sync_shrinks_total",
+        "counter",
+        "Replicas that fell out of sync with this broker as their leader.",
+        lambda o: o.broker.isr_changes.shrinks,
+    ),
+    single(
+        "qanat_in_sync_expansions_total",
+        "counter",
+        "Replicas that came back in sync with this broker as their leader.",
+        lambda o: o.broker.isr_changes.expansions,
+    ),
+    single(
+        "qanat_unclean_elections_total",
+        "counter",
+        "Leaders elected by this broker, as the controller, that may lack records.",
+        lambda o: o.broker.controller_loop.unclean_elections,
+    ),
+    single(
+        "qanat_follower_lag_records",
+        "gauge",
+        "Records that the slowest follower of this broker lacks.",
+        _follower_lag,
+    ),
+)

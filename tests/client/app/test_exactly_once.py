@@ -1,0 +1,99 @@
+"""Exactly once when partitions come and go during a commit, and where other producers abort."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from tests.client.app.app_threads import Seen, running
+from tests.client.app.memory_clients import MemoryClients, MemoryConsumer, raws
+from tests.client.app.test_stream_worker import P0, Order, Running, simulated
+
+from qanat.client import App, Send
+from qanat.model.errors import QanatError
+from qanat.model.ids import TopicPartition
+from qanat.testing import EmbeddedBroker
+
+
+def enriching() -> App:
+    app = App("x:1")
+
+    @app.stream("orders", exactly_once=True)
+    async def enrich(order: Order) -> Send:
+        return Send("enriched", order.id)
+
+    return app
+
+
+def test_a_partition_that_is_lost_while_an_outcome_is_looked_up_is_handled_and_written_again() -> None:
+    class Losing(MemoryConsumer):
+        """Loses its partition once, and has it again, while it is asked for committed offsets."""
+
+        async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
+            found = await super().committed(*partitions)
+            await self.owner.on_lost([P0])
+            await self.owner.on_assigned([P0])
+            clients.records += raws(3)
+            self.committed = super().committed  # type: ignore[method-assign]
+            return found
+
+    class LosingClients(MemoryClients):
+        def stream_consumer(self, handler: Any, owner: Any) -> MemoryConsumer:
+            return Losing(self, owner)
+
+    clients = LosingClients(*raws(3))
+    clients.end_faults = [(QanatError("the answer was lost"), False)]
+
+    async def scene() -> None:
+        async with Running(enriching(), clients):
+            assert [one.value for one in clients.sent] == [0, 1, 2]
+            assert clients.committed == {P0: 3}
+
+    simulated(scene())
+
+
+def test_a_commit_that_ends_by_a_bug_stops_the_app() -> None:
+    async def scene() -> None:
+        app = App("x:1")
+
+        @app.stream("orders")
+        async def bill(order: Order) -> None: ...
+
+        clients = MemoryClients(*raws(3))
+        clients.commit_faults = [RuntimeError("a bug")]  # type: ignore[list-item]
+        run = Running(app, clients)
+        async with run:
+            assert run.task.done(), "an app must not go on without its commits"
+            with pytest.raises(RuntimeError, match="a bug"):
+                await run.task
+            run.task = asyncio.create_task(asyncio.sleep(0))
+
+    simulated(scene())
+
+
+def test_what_an_aborted_transaction_wrote_is_not_handled() -> None:
+    with EmbeddedBroker() as broker:
+        broker.create_topic("orders", 1)
+        broker.create_topic("enriched", 1)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t"})
+        producer.init_transactions(30)
+        for number in range(10):
+            producer.begin_transaction()
+            producer.produce("orders", b'{"id":%d}' % number)
+            producer.flush(30)
+            if number % 2:
+                producer.commit_transaction(30)
+            else:
+                producer.abort_transaction(30)
+        app, seen = App(broker.bootstrap_servers), Seen()
+
+        @app.stream("orders", exactly_once=True)
+        async def enrich(order: Order) -> Send:
+            seen.add(order.id)
+            return Send("enriched", order.id)
+
+        with running(app):
+            broker.wait_for("enriched", 5, 30)
+        assert seen == [1, 3, 5, 7, 9]
