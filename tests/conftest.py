@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import logging
 import signal
 from collections.abc import Iterator
 
@@ -48,9 +49,16 @@ def pytest_collection_finish() -> None:
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """What a file leaves behind is looked through once: simulations and clients collect after every test."""
     yield
+    _forget_log_handlers()
     if nextitem is None or nextitem.path != item.path:
         gc.collect()
         gc.freeze()
+
+
+def _forget_log_handlers() -> None:
+    """A command that ran in this process writes its log to the stderr of one test, which is closed by now."""
+    for handler in [one for one in logging.root.handlers if type(one) is logging.StreamHandler]:
+        logging.root.removeHandler(handler)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,36 @@ def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
         "command(['--no-cache'])"
     )
     return subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=100)
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sources and their contracts, for tests that put back what they change."""
+    root = tmp_path_factory.mktemp("copied")
+    shutil.copytree(ROOT / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    shutil.copy(ROOT / "pyproject.toml", root)
+    return root
+
+
+@pytest.fixture
+def change(copied: Path) -> Iterator[Callable[[str, str], None]]:
+    """Adds a line to a module of the copy, which need not exist; both are as before when the test has ended."""
+    undone = contextlib.ExitStack()
+
+    def add(module: str, line: str) -> None:
+        path = copied / "src" / module
+        if not path.parent.exists():
+            path.parent.mkdir()
+            undone.callback(path.parent.rmdir)
+        if path.exists():
+            undone.callback(path.write_bytes, path.read_bytes())
+        else:
+            undone.callback(path.unlink)
+        with path.open("a") as file:
+            file.write(f"\n{line}\n")
+
+    with undone:
+        yield add
 
 
 def test_every_contract_is_kept() -> None:
@@ -52,14 +84,17 @@ def test_every_contract_is_kept() -> None:
         ("qanat/broker/attic.py", ""),
     ],
 )
-def test_a_forbidden_import_breaks_a_contract(tmp_path: Path, module: str, line: str) -> None:
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    path = tmp_path / "src" / module
-    path.parent.mkdir(exist_ok=True)
-    with path.open("a") as file:
-        file.write(f"\n{line}\n")
+def test_a_forbidden_import_breaks_a_contract(
+    copied: Path, change: Callable[[str, str], None], module: str, line: str
+) -> None:
+    change(module, line)
 
-    result = lint_imports(tmp_path)
+    result = lint_imports(copied)
 
     assert result.returncode == 1, result.stdout + result.stderr
+
+
+def test_what_a_test_changed_is_put_back(copied: Path) -> None:
+    result = lint_imports(copied)
+
+    assert result.returncode == 0, result.stdout + result.stderr

@@ -72,7 +72,7 @@ class Visit:
         """Nothing was executed, no policy violated, nothing fetched from elsewhere, no error written."""
         assert self.page.evaluate("violations") == []
         assert self.page.evaluate("executed") == 0
-        assert (self.elsewhere, self.faults) == ([], [])
+        assert (self.elsewhere, self.faults) == ([], []), (self.elsewhere, self.faults)
 
 
 @contextlib.contextmanager

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec.structs import replace
-from tests.console.browsing import chromium, visit
+from tests.console.browsing import visit
 from tests.servers.http.serving import ServedNode, node_settings, served
-from tools.toolchains.registries import MissingToolError
 
 from qanat.security.settings import SecuritySettings
 
@@ -251,9 +250,3 @@ def test_the_console_of_a_broker_elsewhere_does_what_its_own_does(
         refused[next(iter(headers))] = connection.getresponse().status
         connection.close()
     assert refused == {"Host": 421, "Origin": 403, "Sec-Fetch-Site": 403}
-
-
-def test_a_machine_without_a_browser_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(MissingToolError, match="apt-get install chromium"), chromium():
-        pass

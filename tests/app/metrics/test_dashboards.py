@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 from tests.app.conftest import Run
-from tests.app.metrics.test_alerts import needs_promtool, promtool
+from tests.app.metrics.test_alerts import promtool
 
 from qanat.app.metrics.dashboards import dashboard_json
 from qanat.app.metrics.panel_table import DASHBOARDS
@@ -51,7 +51,6 @@ def test_every_legend_names_a_label_that_its_series_have() -> None:
                 assert set(re.findall(r"{{(\w+)}}", legend)) <= labels, (panel.title, legend)
 
 
-@needs_promtool
 def test_prometheus_reads_every_query(tmp_path: Path) -> None:
     rules = [{"record": f"panel:{number}", "expr": query} for number, query in enumerate(QUERIES)]
     (tmp_path / "panels.yml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))

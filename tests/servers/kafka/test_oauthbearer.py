@@ -223,7 +223,7 @@ def test_a_wrong_token_is_refused_and_the_log_says_why(
     assert not is_let_in(broker, token)
 
     assert listener.counters.not_authenticated == before + 1
-    (shown,) = (record.qanat_fields for record in caplog.records if record.message == "authentication failed")  # type: ignore[attr-defined]
+    (shown,) = (record.qanat_fields for record in caplog.records if record.getMessage() == "authentication failed")  # type: ignore[attr-defined]
     assert reason in shown["reason"]
     assert token.rpartition(".")[2] not in str(shown)
 
