@@ -29,7 +29,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: guard performance security-fire spark-fire spark-backlog spark-connector bench-spark help setup demo test test-long test-data check format codec clients bench bench-kafka bench-peers bench-three bench-protected bench-http bench-failover bench-push fuzz-push sim sim-edge sim-log bug-bank mutants growth stores chaos restart queue fuzz docs dist deploy-test clean distclean app-fire
+.PHONY: guard performance security-fire spark-fire spark-backlog spark-connector bench-spark help setup demo test test-long test-data check format codec clients bench bench-kafka bench-peers bench-three bench-protected bench-http bench-failover bench-push fuzz-push sim sim-edge edge-fire sim-log bug-bank mutants growth stores chaos restart queue fuzz docs dist deploy-test clean distclean app-fire
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -115,6 +115,9 @@ sim-log: $(READY) ## cut a simulated log's power at every operation; make sim-lo
 
 sim-edge: $(READY) ## simulate a tree of brokers over links that fail; make sim-edge SEEDS=1-5000, ARGS=bugs for its bug bank
 	@$(BIN)/python -m verify.edge $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+
+edge-fire: $(READY) ## a tree of three real brokers in network namespaces while its links are cut (root); make edge-fire SECONDS=3600
+	@$(BIN)/python -m verify.edge_fire $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
 stores: $(READY) ## long tests of metadata stores: 10,000 random operations on each, etcd down for 60 s, eight processes
 	@QANAT_STORE_OPERATIONS=10000 QANAT_STORE_OUTAGE_S=60 QANAT_STORE_ROUNDS=3 QANAT_STORE_PROCESSES=8 QANAT_STORE_SECONDS=30 \

@@ -20,6 +20,7 @@ from pathlib import Path
 HTTP_OFFSET = 8
 PATIENCE_S = 120
 PID = Path(".server.pid")
+_NODES = ".node-*.pid"
 CONSUMER = Path(".consumer.pid")
 CLUSTER = Path(".cluster")
 # The first row of what a broker prints when all its listeners serve.
@@ -41,6 +42,10 @@ def main(arguments: list[str]) -> int:
         return _begin(command, CONSUMER, int(given or port + HTTP_OFFSET + 2))
     if words[:1] not in (["start"], ["dev"]):
         os.execv(sys.executable, command)
+    if node := os.environ.get("NODE_ID"):
+        pid = Path(_NODES.replace("*", node))
+        _end(pid)
+        return _begin(command, pid, int(os.environ["BROKER_PORT"]))
     stop()
     return _begin(command, PID, port)
 
@@ -52,7 +57,7 @@ def _begin(command: list[str], pid: Path, port: int) -> int:
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
     pid.write_text(str(process.pid))
     deadline = time.monotonic() + PATIENCE_S
-    while not (_answers(port) and (pid != PID or BANNER in written.read_text())):
+    while not (_answers(port) and (pid == CONSUMER or BANNER in written.read_text())):
         if process.poll() is not None or time.monotonic() > deadline:
             sys.stdout.write(written.read_text()[-2000:])
             return process.poll() or 1
@@ -76,8 +81,8 @@ def _end(file: Path) -> None:
 
 def stop() -> None:
     """Stop what a page has started so far, in the current folder."""
-    _end(CONSUMER)
-    _end(PID)
+    for pid in (CONSUMER, PID, *Path().glob(_NODES)):
+        _end(pid)
     if CLUSTER.exists():
         down = [sys.executable, "-m", "qanat.app", "cluster", "down", "--data-dir", CLUSTER.read_text()]
         subprocess.run(down, capture_output=True, check=False)

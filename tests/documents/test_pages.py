@@ -76,6 +76,7 @@ RUN = {
             (". .venv/bin/activate", "true"),
         )
     ),
+    "docs/tutorials/tree.md": Page("unset QANAT_PORT QANAT_HTTP_PORT"),
 }
 """Each page with what it takes for granted, and with texts that a test has to replace."""
 LONG = {
@@ -84,6 +85,7 @@ LONG = {
     "docs/operating/cluster.md",
     "docs/operating/tuning.md",
     "docs/tutorials/first-cluster.md",
+    "docs/tutorials/tree.md",
 }
 """Pages with clusters, Spark or measurements."""
 

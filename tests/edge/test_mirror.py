@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from qanat.edge.mirror import (
     Answered,
@@ -26,6 +27,7 @@ from qanat.edge.mirror import (
     Truncate,
     Wait,
     acts,
+    epoch_to_compare,
     next_step,
 )
 
@@ -46,8 +48,27 @@ def test_nothing_above_the_high_watermark_is_appended() -> None:
     assert after(Answered(0, 15), Batch(10, 12, 3), Batch(12, 20, 4)) == Append(1, 3)
 
 
-def test_a_batch_that_overlaps_the_end_is_not_appended() -> None:
-    assert after(Answered(0, 20), Batch(9, 12, 3)) == Wait()
+def test_a_batch_across_the_end_shows_that_the_parent_has_another_history() -> None:
+    across = Answered(log_start=9, high_watermark=20)
+
+    assert after(across, Batch(8, 12, 4)) == Truncate(8)
+    assert after(across, Batch(8, 12, 4), own=Position(9, 10, 3)) == Truncate(9)
+    assert after(across, Batch(8, 12, 2)) == Wait(is_behind=True)  # Ours is the later one.
+    assert after(Answered(9, 11), Batch(8, 12, 4)) == Wait()  # It is not committed.
+
+
+def test_a_batch_of_an_earlier_epoch_than_ours_is_not_appended() -> None:
+    assert after(Answered(0, 20), Batch(10, 12, 2)) == Wait(is_behind=True)
+
+
+def test_a_parent_judges_nothing_that_lies_in_a_gap_of_its_own() -> None:
+    gap = Gap(4, 8)
+    assert [epoch_to_compare(offset, 3, (gap,)) for offset in (4, 5, 8, 9)] == [3, -1, -1, 3]
+    # Its epoch 1 ended somewhere in the gap: what of ours lies there stays.
+    parted = Answered(0, 20, EpochEnd(1, 8), (gap,))
+    assert after(parted, ours=EpochEnd(1, 5)) == Truncate(8)
+    assert after(parted, ours=EpochEnd(1, 5), own=Position(0, 8, 3)) == Wait(is_behind=True)
+    assert after(replace(parted, gaps=()), ours=EpochEnd(1, 5)) == Truncate(5)
 
 
 def test_a_parent_that_has_nothing_new_is_waited_for() -> None:

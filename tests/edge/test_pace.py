@@ -7,10 +7,17 @@ from qanat.edge.pace import LEAST_BYTES, MOST_BYTES, SHARE, Pace, in_order
 
 def test_an_answer_takes_half_a_second_of_the_measured_speed() -> None:
     pace = Pace()
-    assert pace.answer_bytes() == MOST_BYTES
     for now in range(20):
         pace.answered(100_000, 1000, now)
     assert pace.answer_bytes() == 50_000
+
+
+def test_answers_grow_from_a_small_first_one() -> None:
+    pace, sizes = Pace(), []
+    for now in range(6):
+        sizes.append(pace.answer_bytes())
+        pace.answered(sizes[-1], 0, now)
+    assert sizes == [LEAST_BYTES * 4**step for step in range(5)] + [MOST_BYTES]
 
 
 def test_a_slow_link_is_asked_for_little_and_never_for_nothing() -> None:
@@ -21,7 +28,9 @@ def test_a_slow_link_is_asked_for_little_and_never_for_nothing() -> None:
 
 def test_small_answers_say_nothing_about_the_speed() -> None:
     pace = Pace()
-    pace.answered(500, 400, 0)
+    for now in range(6):
+        pace.answered(MOST_BYTES, 10, now)
+    pace.answered(500, 400, 7)
     assert pace.answer_bytes() == MOST_BYTES
 
 

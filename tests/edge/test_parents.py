@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from qanat.edge.backoff import Backoff, spread
-from qanat.edge.health import Health, PipeHealth
+from qanat.edge.health import Health, LagAge, PipeHealth
 from qanat.edge.parents import ParentChoice
 from qanat.edge.topology import Parent
 
@@ -109,3 +109,20 @@ def test_a_new_list_keeps_a_parent_that_works() -> None:
     assert not parents.replace((C, B), 1000)
     assert parents.replace((), 1000)
     assert parents.current is None
+
+
+def test_a_silent_parent_is_asked_again_soon_and_one_that_refuses_ever_later() -> None:
+    silent, refusing = (ParentChoice((Parent("a", "http://a"),), lambda: 1.0, 0) for _ in range(2))
+
+    assert [silent.failed(0, is_silent=True) for _ in range(5)] == [1_000] * 5
+    assert [refusing.failed(0) for _ in range(5)] == [1_000, 2_000, 4_000, 8_000, 16_000]
+
+
+def test_the_age_of_a_lag_counts_from_when_the_parent_had_what_is_missing() -> None:
+    lag = LagAge()
+    assert lag.answered(10, 10, 0) == 0
+    assert lag.answered(10, 20, 1_000) == 0  # It has just come.
+    assert lag.answered(15, 30, 5_000) == 4_000
+    assert lag.answered(20, 40, 9_000) == 0  # What it had at 1,000 is here; the next goal counts from now on.
+    assert lag.answered(39, 60, 20_000) == 11_000
+    assert lag.answered(12, 12, 21_000) == 0  # The parent was truncated.

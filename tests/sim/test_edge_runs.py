@@ -62,7 +62,14 @@ def test_the_runs_contain_every_fault() -> None:
         "impostor",
         "registry away",
         "registry restored",
+        "gap skipped by the operator",
     }
+
+
+@pytest.mark.parametrize("seed", [294, 400, 426, 470, 609, 680])
+def test_an_unclean_election_and_retention_together_leave_nothing_behind(seed: int) -> None:
+    """A batch across the end, a parent that is stopped, a parent's gap, retention of the parent alone."""
+    run_of(seed)
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)

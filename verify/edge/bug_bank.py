@@ -57,13 +57,13 @@ def read_above_the_high_watermark(patches: Patches) -> None:
 
 def never_truncate(patches: Patches) -> None:
     """A child that diverges waits for ever."""
-    patches.put(mirror, "_parted", lambda own, ours, theirs, high_watermark: mirror.Wait(is_behind=True))
+    patches.put(mirror, "_parted", lambda own, ours, theirs, answered: mirror.Wait(is_behind=True))
 
 
 def truncate_to_a_parent_that_is_behind(patches: Patches) -> None:
     """A child throws away what its new parent does not have yet."""
 
-    def parted(own: Position, ours: EpochEnd, theirs: EpochEnd, high_watermark: int) -> Step:
+    def parted(own: Position, ours: EpochEnd, theirs: EpochEnd, answered: Answered) -> Step:
         agreed = max(0, min(ours.end_offset, theirs.end_offset))
         return mirror.Truncate(min(max(agreed, own.start), own.end))
 
@@ -135,19 +135,27 @@ def keep_the_epoch_of_the_state(patches: Patches) -> None:
     patches.put(mirror, "acts", lambda step: tuple(one for one in acts(step) if not isinstance(one, mirror.RaiseEpoch)))
 
 
+def wait_at_a_batch_across_the_end(patches: Patches) -> None:
+    """A parent's batch begins before the child's end and ends behind it: the child waits for one that fits."""
+    patches.put(mirror, "_across", lambda own, theirs: mirror.Wait())
+
+
+def judge_what_lies_in_a_gap(patches: Patches) -> None:
+    """A parent compares a child's last record with a hole of its own log."""
+    from verify.edge import logs
+
+    patches.put(logs, "epoch_to_compare", lambda offset, epoch, gaps: epoch)
+
+
 def append_what_is_there_already(patches: Patches) -> None:
     """A batch that overlaps the log's end is appended again."""
-
-    def fit(own: Position, answered: Answered, batches: tuple[Batch, ...]) -> tuple[Batch, ...]:
-        return batches
-
-    patches.put(mirror, "_fit", fit)
+    patches.put(mirror, "_across", lambda own, theirs: Append(1, theirs.epoch))
 
 
 def stay_with_a_dead_parent(patches: Patches) -> None:
     """A node waits for its parent for ever, although another one works."""
 
-    def failed(self: ParentChoice, now_ms: int) -> int:
+    def failed(self: ParentChoice, now_ms: int, *, is_silent: bool = False) -> int:
         self.health.failed()
         return self._backoff.failed()
 
@@ -223,15 +231,17 @@ def count_an_upload_as_done(patches: Patches) -> None:
 _FOUND: tuple[tuple[Callable[[Patches], None], int], ...] = (
     (read_above_the_high_watermark, 1),
     (never_truncate, 1),
-    (truncate_to_a_parent_that_is_behind, 1),
+    (truncate_to_a_parent_that_is_behind, 9),
     (ask_without_an_epoch, 1),
     (skip_silently, 51),
     (skip_first_record_later, 58),
     (forget_the_gaps_of_a_parent, 51),
     (start_over_at_a_gap, 4),
     (keep_the_epoch_of_the_state, 1),
-    (append_what_is_there_already, 1),
-    (stay_with_a_dead_parent, 53),
+    (wait_at_a_batch_across_the_end, 294),
+    (judge_what_lies_in_a_gap, 426),
+    (append_what_is_there_already, 34),
+    (stay_with_a_dead_parent, 1),
     (let_children_be_parents, 1),
     (demote_a_parent, 1),
     (give_a_name_twice, 2),

@@ -75,6 +75,9 @@ class Child(Machine):
         self.accepted: list[int] = []
         """Records of the outbox that were acknowledged to their producer."""
         self.dies = 0.0
+        self.unjudged: list[dict[ModelBatch, None]] = [{} for _ in range(partitions)]
+        """Batches that an unclean election has replaced, and of which no parent could say so: it had no records there
+        itself when the child went on behind them (docs/decisions/0020-mirrored-topics.md)."""
 
     def boot(self, registry: Registry, nodes: Mapping[str, Child | Origin]) -> None:
         self.life += 1
@@ -163,9 +166,10 @@ class Process:
         count = len(self.node.disk.logs)
         order = in_order([list(range(count))], request)
         wanted = [(number, *self._position(number)) for number in order]
+        life = self.node.life  # An answer goes to the process that asked: its connection ends with it.
 
         def arrived() -> None:
-            self.world.after(0, lambda: self._answer(target, wanted, request, self.world.now_ms), target)
+            self.world.after(0, lambda: self._answer(target, wanted, request, self.world.now_ms, life), target)
 
         self._send(target, _REQUEST_BYTES, arrived, lambda: self._failed(request))
         self.after(_PARKED_MS + 60_000, lambda: self._failed(request))
@@ -175,7 +179,9 @@ class Process:
         offset = self.go_on.get(number, 0)
         return (offset, -1) if offset > log.end_offset else (log.end_offset, log.last_epoch)
 
-    def _answer(self, target: Child | Origin, wanted: list[tuple[int, int, int]], request: int, asked_ms: int) -> None:
+    def _answer(
+        self, target: Child | Origin, wanted: list[tuple[int, int, int]], request: int, asked_ms: int, life: int
+    ) -> None:
         """At the parent: answer, or park."""
         replies = {number: target.pull(number, offset, epoch, 8) for number, offset, epoch in wanted}
         is_news = any(batches or one.diverging for one, batches in replies.values()) or any(
@@ -183,11 +189,10 @@ class Process:
         )
         left_ms = asked_ms + _PARKED_MS - self.world.now_ms
         if not is_news and left_ms > 0:
-            self.world.park(target, left_ms, lambda: self._answer(target, wanted, request, asked_ms))
+            self.world.park(target, left_ms, lambda: self._answer(target, wanted, request, asked_ms, life))
             return
         path = target.path()
         size = _REQUEST_BYTES + BATCH_BYTES * sum(len(batches) for _, batches in replies.values())
-        life = self.node.life
 
         def arrived() -> None:
             if self.node.life == life:
@@ -239,10 +244,24 @@ class Process:
         headers = tuple(Batch(one.base_offset, one.next_offset, one.epoch) for one in batches)
         step = mirror.next_step(Position(log.start, offset, epoch), ours, answered, headers, self.node.on_gap)
         self.stopped.pop(number, None)
+        if isinstance(step, mirror.Append):
+            self._note_unjudged(number, answered)
         for act in mirror.acts(step):
             self._do(number, act, batches)
             self.node.may_die()
         return not isinstance(step, mirror.Wait | mirror.Stop)
+
+    def _note_unjudged(self, number: int, answered: Answered) -> None:
+        truth = self._root().truth[number]
+        stale = [one for one in self.node.disk.logs[number].batches if truth.get(one.base_offset) != one]
+        current = self.choice.current
+        parent = None if current is None else self._nodes[current.node]
+        inherited = parent.unjudged[number] if isinstance(parent, Child) else {}
+        for batch in stale:
+            is_before = batch.next_offset <= answered.log_start
+            is_in_gap = any(gap.first <= batch.base_offset and batch.next_offset <= gap.end for gap in answered.gaps)
+            if is_before or is_in_gap or batch in inherited:
+                self.node.unjudged[number][batch] = None
 
     def _flush(self, log: ModelLog) -> None:
         log.flush()

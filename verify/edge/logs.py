@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from qanat.broker.replicas.fetch import Wanted, diverges
-from qanat.edge.mirror import Answered, EpochEnd, Gap
+from qanat.edge.mirror import Answered, EpochEnd, Gap, epoch_to_compare
 from qanat.log.leader_epochs import EpochEnd as LogEpochEnd
 from qanat.log.leader_epochs import LeaderEpochs
 from qanat.model.ids import LeaderEpoch, Offset
@@ -75,6 +75,7 @@ class ModelLog:
         self, offset: int, epoch: int, most: int, high_watermark: int, gaps: tuple[Gap, ...]
     ) -> tuple[Answered, tuple[ModelBatch, ...]]:
         """What a parent answers, by the rules of Fetch."""
+        epoch = epoch_to_compare(offset, epoch, gaps)
         at = _Readable(self)
         if diverges(Wanted(at, offset, 0, -1, epoch), at):  # type: ignore[arg-type]
             ends = self.end_of_epoch(LeaderEpoch(epoch))

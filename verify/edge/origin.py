@@ -78,8 +78,9 @@ class Origin(Machine):
         if is_unclean:
             end = max(log.start, end - draw.randint(1, 6))
         log.truncate(end)
-        for base in [base for base in self.truth[number] if base >= log.end_offset]:
-            del self.truth[number][base]
+        # A batch across the new end goes whole, also where the log starts inside it and cannot end before it.
+        for batch in [one for one in self.truth[number].values() if one.next_offset > end]:
+            del self.truth[number][batch.base_offset]
         self.high_watermark[number] = min(self.high_watermark[number], log.end_offset)
         self.epoch[number] += draw.randint(1, 3)
         log.epochs.assign(LeaderEpoch(self.epoch[number]), Offset(log.end_offset))

@@ -74,10 +74,17 @@ class EdgeRun:
             for child in self.children.values():
                 checker.check_up(self.root, child, is_over=False)
         self._recover()
+        self._check_children()
+        self._go_on_where_stopped()
+        self._check_children()
         for child in self.children.values():
-            checker.check_child(self.root, child, self._above)
             if child.sends_up:
                 checker.check_up(self.root, child, is_over=True)
+        self._lose_a_parent()
+
+    def _check_children(self) -> None:
+        for child in self.children.values():
+            checker.check_child(self.root, child, self._above)
 
     def _above(self, child: Child) -> list[Child]:
         """The children that a node's records come through."""
@@ -241,10 +248,30 @@ class EdgeRun:
         for child in self.children.values():
             child.dies = 0.0
         for _ in range(3):
-            for number in range(len(self.root.logs)):
-                self.root.produce(number)
-                self.root.commit(number)
-            self.world.run_until(self.world.now_ms + _HEALING_MS)
+            self._write_everywhere()
+
+    def _go_on_where_stopped(self) -> None:
+        """The operator decides where partitions wait for records that no parent has any more: nothing stays behind."""
+        if not any(child.process is not None and child.process.stopped for child in self.children.values()):
+            return
+        self.world.note("gap skipped by the operator")
+        for child in self.children.values():
+            child.on_gap = OnGap.SKIP if child.on_gap is OnGap.STOP else child.on_gap
+        self.world.run_until(self.world.now_ms + 2 * _HEALING_MS)
+
+    def _lose_a_parent(self) -> None:
+        """A parent is down for good: whoever has another one goes on there."""
+        names = list(self.children)
+        self.children[names[1]].kill(is_power=True)
+        self._write_everywhere()
+        for name in names[3:]:
+            checker.check_child(self.root, self.children[name], self._above)
+
+    def _write_everywhere(self) -> None:
+        for number in range(len(self.root.logs)):
+            self.root.produce(number)
+            self.root.commit(number)
+        self.world.run_until(self.world.now_ms + _HEALING_MS)
 
     def _replant(self) -> None:
         """A tree of three levels again, whatever mistakes and restored copies have left."""

@@ -60,3 +60,20 @@ class PipeHealth:
             self._state = Health.UNHEALTHY
             self._successes = 0
         return self._state
+
+
+class LagAge:
+    """How long one partition has lacked what its parent had: at least so long, whatever came since.
+
+    The goal is the parent's high watermark of a moment. While it is not reached, its age is that of the lag; then the
+    present high watermark is the next goal.
+    """
+
+    def __init__(self) -> None:
+        self._goal = self._since_ms = 0
+
+    def answered(self, end: int, high_watermark: int, now_ms: int) -> int:
+        """The parent has told its high watermark, and our log ends at `end`: the age in milliseconds."""
+        if end >= self._goal or high_watermark < self._goal:
+            self._goal, self._since_ms = high_watermark, now_ms
+        return now_ms - self._since_ms if end < self._goal else 0

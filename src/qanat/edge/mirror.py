@@ -129,7 +129,7 @@ def next_step(
     """What to do with an answer. `own_epoch_end` is what our log says of the diverging epoch, where there is one."""
     if answered.diverging is not None:
         assert own_epoch_end is not None, "a child whose log diverges looks up its own epochs"
-        return _parted(own, own_epoch_end, answered.diverging, answered.high_watermark)
+        return _parted(own, own_epoch_end, answered.diverging, answered)
     # A log may start in the middle of a batch, which comes whole.
     begin = min(answered.log_start, batches[0].base_offset) if batches else answered.log_start
     if own.end < begin and own.end < answered.log_start:
@@ -139,26 +139,47 @@ def next_step(
         return Skip(gap) if on_gap is OnGap.SKIP else Refresh(gap) if on_gap is OnGap.REFRESH else Stop(gap)
     if own.end > answered.high_watermark:
         return Wait(is_behind=True)
-    if own.start == own.end and batches and batches[0].base_offset < own.end < batches[0].next_offset:
-        return Begin(batches[0].base_offset)  # All of ours was cut off, and theirs has a batch across that place.
+    if batches and batches[0].base_offset < own.end < batches[0].next_offset <= answered.high_watermark:
+        return _across(own, batches[0])
     fit = _fit(own, answered, batches)
     if not fit:
         return Wait()
+    if fit[0].epoch < own.epoch:
+        return Wait(is_behind=True)  # What it has there was replaced by what we have, and it does not know yet.
     end = fit[-1].next_offset
     gaps = tuple(gap for gap in answered.gaps if gap.end > own.end and gap.first < end)
     return Append(len(fit), max(one.epoch for one in fit), tuple(_cut(gap, own.end) for gap in gaps))
 
 
-def _parted(own: Position, ours: EpochEnd, theirs: EpochEnd, high_watermark: int) -> Step:
-    if theirs.end_offset >= high_watermark:
+def epoch_to_compare(offset: int, epoch: int, gaps: tuple[Gap, ...]) -> int:
+    """The epoch by which a parent compares logs. Where a child's last record lies in a gap of the parent, there is
+    nothing to compare it with: the epochs of the batches that follow tell the child whose are later."""
+    return NO_EPOCH if any(gap.first < offset <= gap.end for gap in gaps) else epoch
+
+
+def _parted(own: Position, ours: EpochEnd, theirs: EpochEnd, answered: Answered) -> Step:
+    if theirs.end_offset >= answered.high_watermark:
         return Wait(is_behind=True)  # Nothing is committed there that differs from ours.
-    if theirs.epoch < 0:
+    is_after_gap = any(gap.first < theirs.end_offset <= gap.end for gap in answered.gaps)
+    if theirs.epoch < 0 or is_after_gap:
         agreed = theirs.end_offset  # Its log begins there, in a later epoch than ours: what is before, it cannot judge.
     elif ours.epoch < 0:
         agreed = own.start  # All that we have was written in later epochs than theirs.
     else:
         agreed = min(ours.end_offset, theirs.end_offset) if ours.epoch == theirs.epoch else ours.end_offset
-    return Truncate(min(max(agreed, own.start), own.end))
+    if agreed >= own.end:
+        return Wait(is_behind=True)  # Nothing of ours is judged: there is nothing to cut.
+    return Truncate(max(agreed, own.start))
+
+
+def _across(own: Position, theirs: Batch) -> Step:
+    """A committed batch of the parent lies across our end. So our logs differ before it, at a place that the parent's
+    epochs do not reach, since its log starts later: the larger epoch is of the later history."""
+    if own.start == own.end:
+        return Begin(theirs.base_offset)  # All of ours was cut off.
+    if theirs.epoch <= own.epoch:
+        return Wait(is_behind=True)
+    return Truncate(max(theirs.base_offset, own.start))
 
 
 def _fit(own: Position, answered: Answered, batches: tuple[Batch, ...]) -> tuple[Batch, ...]:

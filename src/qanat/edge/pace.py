@@ -2,7 +2,8 @@
 
 An answer holds the link until it is there. So an answer is sized to take half a second at the speed that was measured,
 and a record of a topic of high priority waits for that much at most; topics of higher classes come first in every
-request. Requests of the registry and of health have connections of their own, and are small.
+request. The first answers are small, since nothing is known of the link yet. Requests of the registry and of health
+have connections of their own, and are small.
 
 Rule 1: an answer has at least one batch, whatever its size: a link may be slow, but it must progress.
 Rule 2: a lower class is asked for in every request, after the higher ones; every `SHARE`th request is its turn to be
@@ -19,6 +20,7 @@ Key = TypeVar("Key")
 LEAST_BYTES, MOST_BYTES = 16 * 1024, 4 * 1024 * 1024
 _ANSWER_MS = 500
 _WEIGHT = 0.3
+_GROWTH = 4
 SHARE = 8
 
 
@@ -30,12 +32,16 @@ class Pace:
         self._limit = limit_bytes_per_s
         self._measured = 0.0
         """Bytes per millisecond; 0 where nothing was measured."""
+        self._most = LEAST_BYTES
+        """What the link has shown that it bears: grows with answers that were large."""
         self._free_ms = 0
 
     def answered(self, size: int, took_ms: int, now_ms: int) -> None:
         """An answer of `size` bytes took so long from its first byte to its last."""
-        if size >= LEAST_BYTES // 2 and took_ms > 0:
-            speed = size / took_ms
+        if 2 * size >= self._most:
+            self._most = min(_GROWTH * self._most, MOST_BYTES)
+        if size >= LEAST_BYTES // 2:
+            speed = size / max(took_ms, 1)
             self._measured = speed if not self._measured else self._measured + _WEIGHT * (speed - self._measured)
         if self._limit:
             self._free_ms = max(self._free_ms, now_ms - _ANSWER_MS) + round(size * 1000 / self._limit)
@@ -43,8 +49,8 @@ class Pace:
     def answer_bytes(self) -> int:
         """How much to ask for."""
         speeds = [speed for speed in (self._measured, self._limit / 1000) if speed]
-        wanted = round(min(speeds) * _ANSWER_MS) if speeds else MOST_BYTES if not self._limit else LEAST_BYTES
-        return max(LEAST_BYTES, min(wanted, MOST_BYTES))
+        wanted = round(min(speeds) * _ANSWER_MS) if speeds else LEAST_BYTES
+        return max(LEAST_BYTES, min(wanted, self._most))
 
     def wait_ms(self, now_ms: int) -> int:
         """How long to wait before the next request, for the limit's sake."""

@@ -14,6 +14,9 @@ from qanat.edge.backoff import Backoff, Draw
 from qanat.edge.health import SUCCESSES_NEEDED, Health, PipeHealth
 from qanat.edge.topology import Parent
 
+SILENT_PAUSE_MS = 1_000
+"""The longest pause after a parent's silence."""
+
 
 class ParentChoice:
     """Which parent feeds, and which one to probe."""
@@ -57,11 +60,14 @@ class ParentChoice:
         self._backoff.succeeded()
         self.health.succeeded(now_ms, lag_ms)
 
-    def failed(self, now_ms: int) -> int:
+    def failed(self, now_ms: int, *, is_silent: bool = False) -> int:
         """A request failed; how long to wait until the next one. Another parent may be the present one then, which is
-        asked at once the first time around."""
+        asked at once the first time around. A parent that `is_silent` is asked again soon: it took long to learn of the
+        silence, and no one has work with attempts that do not arrive."""
         self.health.failed()
         wait_ms = self._backoff.failed()
+        if is_silent:
+            wait_ms = min(wait_ms, SILENT_PAUSE_MS)
         if len(self.parents) > 1 and self.health.at(now_ms) is Health.UNHEALTHY:
             self._switch((self._index + 1) % len(self.parents), now_ms)
             return 0 if self._index else wait_ms

@@ -163,11 +163,14 @@ def _plant(registry: str, link: str) -> None:
         ("register", "l2-1", "--role", "L2", "--parents", "root-1"),
         ("register", "pos-1", "--role", "POS", "--parents", "l2-1", "--topics", "price*"),
     ):
-        done = qanat("edge", *arguments, "--registry", registry)
+        done = qanat("edge", *arguments, "-o", "json", "--registry", registry)
         assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)[0]["node"] == arguments[1]
     drawn = qanat("edge", "tree", REGISTRY_URL=registry)
     assert drawn.stdout.splitlines()[0].startswith("root-1  ROOT")
     assert drawn.stdout.splitlines()[2].startswith("   └─ pos-1  POS  topics price*  not registered yet")
+    listed = json.loads(qanat("edge", "tree", "-o", "json", REGISTRY_URL=registry).stdout)
+    assert [(one["node"], one["depth"]) for one in listed] == [("root-1", 0), ("l2-1", 1), ("pos-1", 2)]
     refused = qanat("edge", "move", "l2-1", "--parents", "pos-1", "--registry", registry)
     assert refused.returncode == 1
     assert "pos-1 is POS and cannot be a parent of l2-1" in refused.stderr

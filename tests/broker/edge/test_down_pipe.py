@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -115,6 +116,37 @@ def test_a_mirror_has_the_epochs_of_its_origin_and_a_state_that_is_not_behind(tm
                 assert log.epochs == root.broker.local_replicas.partitions[AT].log.epochs
 
     asyncio.run(run())
+
+
+def test_a_child_goes_on_at_a_parent_of_another_level(tmp_path: Path) -> None:
+    """The parent of its parent has the same records: moving there and back reads nothing twice, within 3 s each."""
+
+    async def run() -> None:
+        async with root_with(tmp_path, 3) as root:
+            await call(root, "PUT", "/api/v1/edge/nodes/l2-1", {"role": "L2", "parents": ["root-1"]})
+            async with edge_node(tmp_path, "l2-1", url(root)) as middle:
+                await wait_until(lambda: content(middle) == content(root), "three records")
+                await _move_to(root, "l2-1")
+                async with edge_node(tmp_path, "pos-1", url(root)) as child:
+                    await wait_until(lambda: content(child) == content(root), "three records over two levels")
+                    assert child.broker.edge_node is not None
+                    for number, parent in enumerate(("root-1", "l2-1")):
+                        await _move_to(root, parent)
+                        began = time.monotonic()
+                        await write(root, 10 * number, 10 * number + 5)
+                        await wait_until(lambda: content(child) == content(root), f"five more from {parent}")
+                        assert time.monotonic() - began < 3 + 2  # The writes take their time as well.
+                        current = child.broker.edge_node.pipe.choice.current
+                        assert current is not None
+                        assert current.node == parent
+                    assert child.broker.edge_node.mirrors.conflicts == {}
+                    assert child.broker.edge_node.mirrors.appended_records == 13
+
+    asyncio.run(run())
+
+
+async def _move_to(root: Node, parent: str) -> None:
+    await call(root, "PUT", "/api/v1/edge/nodes/pos-1", {"role": "POS", "parents": [parent]})
 
 
 def test_a_mirror_is_cut_where_its_parent_has_other_records(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from qanat.app.edge.register import RoleName, put
+from qanat.app.edge.register import RoleName, print_placed, put
 from qanat.app.edge.registry_calls import THERE, RegistryError, RegistryTarget
+from qanat.app.terminal.listing import Output
 
 
 def move(
@@ -12,6 +13,7 @@ def move(
     role: RoleName | None = None,
     parents: str | None = None,
     topics: str | None = None,
+    output: Output = "table",
     target: RegistryTarget = THERE,
 ) -> None:
     """Give a node another role, other parents or topics; what is not named stays.
@@ -30,6 +32,8 @@ def move(
         Its parents in the order in which they are tried, separated by commas; empty for none.
     topics:
         The topics that its pipe carries, separated by commas.
+    output:
+        `table` for people, the others for programs.
     """
     found = next((one for one in target.nodes() if one["node"] == node), None)
     if found is None or not found["role"]:
@@ -39,5 +43,4 @@ def move(
         ",".join(found["parents"]) if parents is None else parents,
         ",".join(found["topics"]) if topics is None else topics,
     )
-    put(target, node, *after)
-    print(f"{node} is {after[0]}" + (f" below {after[1]}" if after[1] else ""))
+    print_placed(put(target, node, *after), output)

@@ -6,7 +6,9 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from qanat.app.edge.registry_calls import THERE, RegistryError, RegistryTarget
+from qanat.app.terminal.listing import Output, Row, print_done
 
+_COLUMNS = ("node", "role", "parents", "topics", "version", "url", "instance")
 RoleName = Literal["ROOT", "L2", "L3", "POS", "LOCAL"]
 
 
@@ -18,6 +20,7 @@ def register(
     topics: str = "*",
     url: str = "",
     dialect: Literal["", "batches", "json"] = "",
+    output: Output = "table",
     target: RegistryTarget = THERE,
 ) -> None:
     """Add a node to the tree. The broker of that name finds its place when it asks, or has asked.
@@ -39,23 +42,35 @@ def register(
         Where its children reach it; a broker that registers by itself says so.
     dialect:
         `json` for a feed that is no Qanat broker.
+    output:
+        `table` for people, the others for programs.
     """
     if any(one["node"] == node and one["role"] for one in target.nodes()):
         raise RegistryError(f"node {node} has a place already: qanat edge move {node} changes it")
-    put(target, node, role, parents, topics, url, dialect)
-    print(f"{node} is {role}" + (f" below {parents}" if parents else ""))
+    print_placed(put(target, node, role, parents, topics, url, dialect), output)
 
 
 def put(
     target: RegistryTarget, node: str, role: str, parents: str, topics: str, url: str = "", dialect: str = ""
-) -> None:
-    """Write the place of a node."""
+) -> Row:
+    """Write the place of a node; returns the node as the registry has it."""
     body: dict[str, Any] = {"role": role, "parents": listed(parents), "topics": listed(topics)}
     if url:
         body["url"] = url
     if dialect:
         body["dialect"] = dialect
-    target.call("PUT", f"/api/v1/edge/nodes/{quote(node, safe='')}", body)
+    found: Row = target.call("PUT", f"/api/v1/edge/nodes/{quote(node, safe='')}", body)
+    return found
+
+
+def print_placed(node: Row, output: str) -> None:
+    """Say which place a node has."""
+    print_done([node], _COLUMNS, output, _sentence)
+
+
+def _sentence(node: Row) -> str:
+    parents = ", ".join(node["parents"])  # type: ignore[arg-type]
+    return f"{node['node']} is {node['role']}" + (f" below {parents}" if parents else "")
 
 
 def listed(text: str) -> list[str]:

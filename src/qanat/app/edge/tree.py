@@ -5,23 +5,50 @@ from __future__ import annotations
 from typing import Any
 
 from qanat.app.edge.registry_calls import THERE, RegistryTarget
+from qanat.app.terminal.listing import Output, Row, print_rows
 from qanat.app.terminal.printable import printable
 
+_COLUMNS = ("node", "role", "depth", "parents", "topics", "version", "seen_ms_ago", "url", "instance")
 
-def tree(*, target: RegistryTarget = THERE) -> None:
+
+def tree(*, output: Output = "table", target: RegistryTarget = THERE) -> None:
     """Draw the tree: each node below its first parent.
 
         qanat edge tree --registry http://centre.example:8080
 
     Other parents and the node's topics stand beside it.
+
+    Parameters
+    ----------
+    output:
+        `table` draws it for people; the others list the nodes in the same order, each with its depth, for programs.
     """
     nodes = {str(one["node"]): one for one in target.nodes()}
+    if output != "table":
+        print_rows(rows_of(nodes), _COLUMNS, output)
+        return
     for line in drawn(nodes):
         print(printable(line))
 
 
-def drawn(nodes: dict[str, dict[str, Any]]) -> list[str]:
-    """The lines of the tree; nodes without a known parent are at its top."""
+def rows_of(nodes: dict[str, dict[str, Any]]) -> list[Row]:
+    """The nodes, each after its first parent, with its depth."""
+    tops, below = _arranged(nodes)
+    rows: list[Row] = []
+
+    def add(name: str, depth: int) -> None:
+        node = nodes[name]
+        rows.append({column: depth if column == "depth" else node[column] for column in _COLUMNS})
+        for child in below.get(name, []):
+            add(child, depth + 1)
+
+    for name in tops:
+        add(name, 0)
+    return rows
+
+
+def _arranged(nodes: dict[str, dict[str, Any]]) -> tuple[list[str], dict[str, list[str]]]:
+    """The nodes at the top, without a known parent, and those below each first parent."""
     below: dict[str, list[str]] = {}
     tops: list[str] = []
     for name in sorted(nodes):
@@ -30,6 +57,12 @@ def drawn(nodes: dict[str, dict[str, Any]]) -> list[str]:
             below.setdefault(parents[0], []).append(name)
         else:
             tops.append(name)
+    return tops, below
+
+
+def drawn(nodes: dict[str, dict[str, Any]]) -> list[str]:
+    """The lines of the tree; nodes without a known parent are at its top."""
+    tops, below = _arranged(nodes)
     lines: list[str] = []
 
     def draw(name: str, before: str, mark: str, rest: str) -> None:

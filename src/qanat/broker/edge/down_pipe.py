@@ -15,12 +15,12 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from qanat.broker.edge.http_client import HttpClient
+from qanat.broker.edge.http_client import HttpClient, SilentError
 from qanat.broker.edge.json_feed import ask_feed
 from qanat.broker.edge.mirrored_topics import MirroredTopics
 from qanat.connection.faults import UnreachableError
 from qanat.edge.backoff import spread
-from qanat.edge.health import Health
+from qanat.edge.health import Health, LagAge
 from qanat.edge.mirror import STOPPED_RETRY_MS, Stop, Wait
 from qanat.edge.pace import Pace, in_order
 from qanat.edge.parents import ParentChoice
@@ -65,11 +65,14 @@ class DownPipe:
         self.last_fault = ""
         self.lag_records = 0
         """Records below the parent's high watermark that we lack, by its last answer."""
+        self.lag_ms = 0
+        """For how long we have lacked some of them."""
         self.requests = self.failures = self.received_bytes = 0
         self._client: tuple[Parent, HttpClient] | None = None
         self._steered = asyncio.Event()
         self._asked_topics: tuple[Parent, float, list[TopicPartition]] | None = None
         self._high_watermarks: dict[TopicPartition, int] = {}
+        self._lag_ages: dict[TopicPartition, LagAge] = {}
         self._stopped_until: dict[TopicPartition, float] = {}
         self._asking: asyncio.Task[int] | None = None
 
@@ -113,22 +116,22 @@ class DownPipe:
                 return 0  # The parent has changed: its request was given up.
             raise
         except QanatError as fault:
-            return await self._failed(parent, str(fault))
+            return await self._failed(parent, str(fault), is_silent=isinstance(fault, SilentError))
         finally:
             self._asking = None
         if self.last_fault:
             log_event("parent answers again", parent=parent.node)
         self.last_fault = ""
-        self.choice.succeeded(_now_ms())
+        self.choice.succeeded(_now_ms(), self.lag_ms)
         await self._probe()
         return pause_ms
 
-    async def _failed(self, parent: Parent, reason: str) -> int:
+    async def _failed(self, parent: Parent, reason: str, *, is_silent: bool) -> int:
         self.failures += 1
         if reason != self.last_fault:
             log_event("parent does not answer", level="warning", parent=parent.node, reason=reason)
         self.last_fault = reason
-        pause_ms = self.choice.failed(_now_ms())
+        pause_ms = self.choice.failed(_now_ms(), is_silent=is_silent)
         if self.choice.current != parent and self.choice.current is not None:
             log_event("next parent", parent=self.choice.current.node)
             self._asked_topics = None
@@ -168,7 +171,8 @@ class DownPipe:
         # Stopped partitions and new topics have their turn as well.
         parked_s = min(PARKED_S, _TOPICS_S)
         request = PipeRequest(self._node, wanted, round(parked_s * 1000), self.pace.answer_bytes())
-        answer = await client.request("POST", "/api/v1/edge/pipe", body=msgspec.json.encode(request), wait_s=parked_s)
+        body = msgspec.json.encode(request)
+        answer = await client.request("POST", "/api/v1/edge/pipe", body=body, wait_s=parked_s, is_repeatable=True)
         _require_ok(parent, answer.status, answer.body)
         self.received_bytes += len(answer.body)
         self.pace.answered(len(answer.body), answer.took_ms, _now_ms())
@@ -214,14 +218,17 @@ class DownPipe:
         return spread(self._settings.pipe_poll_interval_ms, random.random)
 
     def _count_lag(self) -> None:
-        lag = 0
+        lag = age_ms = 0
         for at, high_watermark in list(self._high_watermarks.items()):
             position = self._mirrors.position(at)
             if position is None:
                 del self._high_watermarks[at]
+                self._lag_ages.pop(at, None)
             else:
                 lag += max(0, high_watermark - position.offset)
-        self.lag_records = lag
+                known = self._lag_ages.setdefault(at, LagAge())
+                age_ms = max(age_ms, known.answered(position.offset, high_watermark, _now_ms()))
+        self.lag_records, self.lag_ms = lag, age_ms
 
     def _positions(self, partitions: list[TopicPartition]) -> list[PipePosition]:
         """The positions to ask for, in the order of their priority."""
@@ -253,7 +260,7 @@ class DownPipe:
 
     async def _topics_of(self, client: HttpClient) -> PipedTopics:
         target = "/api/v1/edge/pipe/topics?" + urlencode({"node": self._node})
-        answer = await client.request("GET", target, wait_s=10.0)
+        answer = await client.request("GET", target, is_repeatable=True)
         if answer.status != 200:
             raise UnreachableError(f"its topics: status {answer.status}: {_detail(answer.body)}")
         try:

@@ -3,6 +3,9 @@
 Rule 1: it times out by silence, not by duration: an answer may take minutes on a slow link, as long as bytes arrive.
 Rule 2: an answer larger than allowed ends the connection before it is held in memory.
 Rule 3: one request at a time; a connection that met a fault, or whose request was cancelled, is closed.
+Rule 4: after a cut, the system retries what it has sent at pauses that double; an answer may come long after the link
+        does. So whoever waits for an answer that is overdue tries another connection beside: once that one stands, and
+        the first is silent still, the request goes there. Requests that may be sent twice alone do so.
 """
 
 from __future__ import annotations
@@ -21,8 +24,17 @@ from qanat.connection.faults import UnreachableError
 
 SILENCE_S = 10.0
 """How long a server may be silent beyond the wait that it was allowed."""
+DIAL_AGAIN_S = 2.0
+"""A connection that does not come about is tried anew beside, so often: the system's own retries come ever later."""
+OVERDUE_S = 1.5
+"""How long an answer may be overdue before another connection is tried."""
+_GRACE_S = 0.5
 _READ_BYTES = 256 * 1024
 _HEADERS_MAX = 64 * 1024
+
+
+class SilentError(UnreachableError):
+    """Not a byte came in time: the link is cut, or the machine is down. Nobody has work with the next attempt."""
 
 
 class HttpAnswer(Struct, frozen=True):
@@ -33,6 +45,9 @@ class HttpAnswer(Struct, frozen=True):
     body: bytes
     took_ms: int
     """From its first byte to its last."""
+
+
+_Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class HttpClient:
@@ -47,7 +62,7 @@ class HttpClient:
         self._name = parts.netloc.rpartition("@")[2]
         self._authorization = authorization
         self._answer_bytes_max = answer_bytes_max
-        self._stream: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._stream: _Stream | None = None
         self._busy = asyncio.Lock()
 
     async def request(
@@ -58,30 +73,87 @@ class HttpClient:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         wait_s: float = 0.0,
+        is_repeatable: bool = False,
     ) -> HttpAnswer:
-        """The answer to a request that the server may park for `wait_s`; raises `UnreachableError` for every fault."""
+        """The answer to a request that the server may park for `wait_s`; raises `UnreachableError` for every fault, a
+        `SilentError` where not a byte came. One that `is_repeatable` may reach the server twice."""
+        message = self._head(method, target, body, headers or {}) + (body or b"")
         async with self._busy:
             is_done = False
             try:
-                reader, writer = await self._connected()
-                writer.write(self._head(method, target, body, headers or {}) + (body or b""))
-                async with asyncio.timeout(SILENCE_S):
-                    await writer.drain()
-                answer, is_kept = await self._read(reader, wait_s)
+                if is_repeatable:
+                    answer, is_kept = await self._exchange_beside(message, wait_s)
+                else:
+                    answer, is_kept = await self._exchange(await self._connected(), message, wait_s, _Received())
                 is_done = is_kept
                 return answer
-            except (OSError, EOFError, TimeoutError, httptools.HttpParserError) as fault:
+            except TimeoutError:
+                raise SilentError(f"{self._name}: it is silent") from None
+            except (OSError, EOFError, httptools.HttpParserError) as fault:
                 raise UnreachableError(f"{self._name}: {_reason(fault)}") from None
             finally:
                 if not is_done:
                     await self._drop()
 
-    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connected(self) -> _Stream:
         if self._stream is None:
-            async with asyncio.timeout(SILENCE_S):
-                context = ssl.create_default_context() if self._is_secure else None
-                self._stream = await asyncio.open_connection(self._host, self._port, ssl=context, limit=_READ_BYTES * 4)
+            self._stream = await self._dial()
         return self._stream
+
+    async def _dial(self) -> _Stream:
+        """A new connection: the first that comes about of those begun one after the other (rule 4)."""
+        begun: set[asyncio.Task[_Stream]] = set()
+        try:
+            async with asyncio.timeout(SILENCE_S):
+                while True:
+                    begun.add(asyncio.ensure_future(self._open()))
+                    done, _ = await asyncio.wait(begun, timeout=DIAL_AGAIN_S, return_when=asyncio.FIRST_COMPLETED)
+                    if done:
+                        first = done.pop()
+                        begun.discard(first)
+                        return first.result()
+        finally:
+            for one in begun:
+                one.add_done_callback(_abort)
+                one.cancel()
+
+    async def _open(self) -> _Stream:
+        context = ssl.create_default_context() if self._is_secure else None
+        return await asyncio.open_connection(self._host, self._port, ssl=context, limit=_READ_BYTES * 4)
+
+    async def _exchange_beside(self, message: bytes, wait_s: float) -> tuple[HttpAnswer, bool]:
+        """Send and read; on another connection as well, as soon as that stands and the first is silent (rule 4)."""
+        while True:
+            received = _Received()
+            first = asyncio.ensure_future(self._exchange(await self._connected(), message, wait_s, received))
+            dialled: asyncio.Task[_Stream] | None = None
+            try:
+                await asyncio.wait({first}, timeout=wait_s + OVERDUE_S)
+                if first.done() or received.has_begun:
+                    return await first
+                began = time.monotonic()
+                dialled = asyncio.ensure_future(self._dial())
+                await asyncio.wait({first, dialled}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({first}, timeout=max(_GRACE_S, 2 * (time.monotonic() - began)))
+                if first.done() or received.has_begun or not dialled.done() or _has_failed(dialled):
+                    return await first
+                await self._drop()
+                self._stream, dialled = dialled.result(), None
+            finally:
+                first.cancel()
+                await asyncio.wait({first})
+                if dialled is not None:
+                    dialled.add_done_callback(_abort)
+                    dialled.cancel()
+
+    async def _exchange(
+        self, stream: _Stream, message: bytes, wait_s: float, received: _Received
+    ) -> tuple[HttpAnswer, bool]:
+        reader, writer = stream
+        writer.write(message)
+        async with asyncio.timeout(SILENCE_S):
+            await writer.drain()
+        return await self._read(reader, wait_s, received)
 
     def _head(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:
         lines = [f"{method} {self._base}{target} HTTP/1.1", f"Host: {self._name}"]
@@ -92,8 +164,7 @@ class HttpClient:
         lines += [f"{name}: {value}" for name, value in headers.items()]
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
 
-    async def _read(self, reader: asyncio.StreamReader, wait_s: float) -> tuple[HttpAnswer, bool]:
-        received = _Received()
+    async def _read(self, reader: asyncio.StreamReader, wait_s: float, received: _Received) -> tuple[HttpAnswer, bool]:
         parser = httptools.HttpResponseParser(received)
         silence_s, first = wait_s + SILENCE_S, 0.0
         while not received.is_complete:
@@ -102,6 +173,7 @@ class HttpClient:
             if not data:
                 raise EOFError
             first = first or time.monotonic()
+            received.has_begun = True
             silence_s = SILENCE_S
             parser.feed_data(data)
             if received.size > self._answer_bytes_max or received.header_size > _HEADERS_MAX:
@@ -126,7 +198,7 @@ class _Received:
         self.headers: dict[str, str] = {}
         self.parts: list[bytes] = []
         self.size = self.header_size = 0
-        self.is_complete = False
+        self.is_complete = self.has_begun = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.header_size += len(name) + len(value)
@@ -141,9 +213,17 @@ class _Received:
         self.is_complete = True
 
 
+def _has_failed(dialled: asyncio.Task[_Stream]) -> bool:
+    return dialled.cancelled() or dialled.exception() is not None
+
+
+def _abort(dialled: asyncio.Task[_Stream]) -> None:
+    """Close a connection that came about after it was wanted."""
+    if not _has_failed(dialled):
+        dialled.result()[1].transport.abort()
+
+
 def _reason(fault: BaseException) -> str:
-    if isinstance(fault, TimeoutError) and not fault.args:
-        return "it is silent"
     if isinstance(fault, ConnectionRefusedError):
         return "nothing listens there"
     if isinstance(fault, EOFError):

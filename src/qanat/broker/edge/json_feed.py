@@ -62,7 +62,7 @@ async def ask_feed(
     """What a feed has from a position on, as a parent in batches would say it."""
     query = {"node": node, "offset": position.offset, "limit": limit, "timeout_ms": round(wait_s * 1000)}
     target = f"/api/v1/edge/feed/{quote(position.topic, safe='')}?{urlencode(query)}"
-    answer = await client.request("GET", target, wait_s=wait_s)
+    answer = await client.request("GET", target, wait_s=wait_s, is_repeatable=True)
     if answer.status not in (200, _GONE):
         raise UnreachableError(f"the feed of {position.topic} answers with status {answer.status}")
     try:

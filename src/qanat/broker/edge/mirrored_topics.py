@@ -141,7 +141,7 @@ class MirroredTopics:
         if found is None or answered.error:
             return mirror.Wait()
         own = self._position(at, found.log)
-        if own.end != asked.offset:
+        if (own.end, own.epoch) != (asked.offset, asked.epoch):
             return mirror.Wait()  # The answer is about another position than the present one.
         headers, ends = _batches(records)
         parted = None if answered.diverging is None else mirror.EpochEnd(*answered.diverging)
@@ -181,8 +181,7 @@ class MirroredTopics:
                 self.truncations += 1
                 log_event("mirror is truncated: its parent has other records", partition=str(at), end=end_offset)
                 await self._cut(at, lambda log: self._broker.runtime.truncate(log, end_offset))
-                if self._ledgers.setdefault(at, GapLedger()).truncate(end_offset):
-                    await self._keep(at)
+                await self._forget_gaps_beyond_end(at)
             case Report(gap):
                 self.stopped[at] = gap
                 if was_stopped != gap:
@@ -212,6 +211,12 @@ class MirroredTopics:
         found = self._mirror(at)
         if found is not None:
             await self._raise_epoch(at, found.leader_epoch + 1)
+
+    async def _forget_gaps_beyond_end(self, at: TopicPartition) -> None:
+        """The log may end before the place of the truncation: a batch across it goes whole."""
+        found = self._mirror(at)
+        if found is not None and self._ledgers.setdefault(at, GapLedger()).truncate(found.log.end_offset):
+            await self._keep(at)
 
     async def _raise_epoch(self, at: TopicPartition, epoch: int) -> None:
         """Store a state epoch of at least `epoch`; this broker leads in it when this returns."""

@@ -48,6 +48,12 @@ EDGE: tuple[ObservedFamily, ...] = (
         "Records below the parent's high watermark that this broker lacks, by its last answer.",
         lambda node: node.pipe.lag_records,
     ),
+    _of_node(
+        "qanat_edge_pipe_lag_seconds",
+        "gauge",
+        "For how long this broker has lacked some of them.",
+        lambda node: node.pipe.lag_ms / 1000,
+    ),
     _of_node("qanat_edge_pipe_requests_total", "counter", "Requests to parents.", lambda node: node.pipe.requests),
     _of_node(
         "qanat_edge_pipe_failures_total",

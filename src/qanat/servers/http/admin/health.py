@@ -71,6 +71,8 @@ class EdgeHealth(msgspec.Struct):
     pipe: Status
     lag_records: int
     """Below the parent's high watermark, by its last answer."""
+    lag_ms: int
+    """For how long some of them have been missing."""
     last_fault: str
     registry_fault: str
     stopped: list[EdgeGap]
@@ -167,6 +169,7 @@ def _edge(node: EdgeNode | None, sees: Callable[[str], bool]) -> EdgeHealth | Un
         [one.node for one in pipe.choice.parents],
         pipe.health.value,
         pipe.lag_records,
+        pipe.lag_ms,
         pipe.last_fault,
         node.registry_fault,
         [EdgeGap(*at, gap.first, gap.end) for at, gap in mirrors.stopped.items() if sees(at.topic)],

@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import asyncio
 
+from msgspec.structs import replace
+
+from qanat.cluster.topic_configs import MIRROR_SOURCE
+from qanat.edge.mirror import Gap, epoch_to_compare
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
 from qanat.model.topic_names import is_for_brokers
@@ -61,7 +65,8 @@ async def piped_topics(exchange: Exchange) -> PipedTopics:
     broker, gateway = exchange.context.broker, exchange.context.gateway
     image = broker.metadata.image
     topics = [
-        PipedTopic(topic.name, topic.topic_id, len(topic.partitions))
+        # A mirror has the records of its origin: a child may pull them from here today, and from there tomorrow.
+        PipedTopic(topic.name, image.overrides(topic.name).get(MIRROR_SOURCE) or topic.topic_id, len(topic.partitions))
         for topic in image.topics.values()
         if not is_for_brokers(topic.name, topic.is_internal) and gateway.may_describe_topic(exchange.caller, topic.name)
     ]
@@ -81,7 +86,9 @@ async def pull(exchange: Exchange) -> Reply:
         raise Problem(400, "partition and offset should not be negative")
     by_leader: dict[int, list[PipePosition]] = {}
     for one in said.partitions:
-        by_leader.setdefault(exchange.context.gateway.leader(one.topic, one.partition), []).append(one)
+        epoch = epoch_to_compare(one.offset, one.epoch, _gaps(exchange, one))
+        asked = one if epoch == one.epoch else replace(one, epoch=epoch)
+        by_leader.setdefault(exchange.context.gateway.leader(one.topic, one.partition), []).append(asked)
     longest_ms = _PARKED_MAX_MS if len(by_leader) == 1 else _SEVERAL_LEADERS_MS
     wait_ms = max(0, min(said.timeout_ms, longest_ms))
     max_bytes = max(1, min(said.max_bytes, _BYTES_MAX))
@@ -147,9 +154,8 @@ def _described(
     exchange: Exchange, asked: PipePosition, row: PartitionData, diverging: tuple[int, int] | None
 ) -> tuple[PipedPartition, memoryview | bytes]:
     records = b"" if diverging is not None else _joined(row)
-    at = TopicPartition(asked.topic, asked.partition)
-    node = exchange.context.broker.edge_node
-    gaps = () if node is None else tuple((gap.first, gap.end) for gap in node.mirrors.gaps(at))
+    # The gap at which two logs part says what we cannot judge.
+    known_from = asked.offset if diverging is None else min(asked.offset, diverging[1] - 1)
     piece = PipedPartition(
         asked.topic,
         asked.partition,
@@ -157,10 +163,16 @@ def _described(
         row.log_start_offset,
         row.high_watermark,
         diverging,
-        tuple(gap for gap in gaps if gap[1] > asked.offset),
+        tuple((gap.first, gap.end) for gap in _gaps(exchange, asked) if gap.end > known_from),
         len(records),
     )
     return piece, records
+
+
+def _gaps(exchange: Exchange, asked: PipePosition) -> tuple[Gap, ...]:
+    """What this broker lacks of the partition, where it is a child itself."""
+    node = exchange.context.broker.edge_node
+    return () if node is None else node.mirrors.gaps(TopicPartition(asked.topic, asked.partition))
 
 
 def _joined(row: PartitionData) -> bytes:
