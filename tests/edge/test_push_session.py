@@ -236,3 +236,52 @@ def test_commit_offset_is_refused_while_a_partition_is_refreshed() -> None:
     made.replay(HERE, Place(0), Place(4, 1))
     with pytest.raises(WrongFrameError, match="being refreshed"):
         made.commit({HERE: Place(1, 1)})
+
+
+def test_a_commit_that_nobody_answered_is_made_again_unless_more_is_acknowledged() -> None:
+    made = session()
+    made.assign(THERE, Place(0))
+    made.acknowledge(send(made, 6), 1)
+    made.acknowledge(send(made, 3, THERE), 1)
+    made.next_commit()
+    made.acknowledge(send(made, 7), 2)
+
+    made.commit_failed()
+
+    assert made.next_commit() == {HERE: Place(7, 1), THERE: Place(3, 1)}
+
+
+def test_a_commit_that_nobody_answered_is_not_made_again_for_a_partition_that_is_gone() -> None:
+    made = session()
+    made.acknowledge(send(made, 6), 1)
+    made.next_commit()
+    made.revoke(HERE)
+
+    made.commit_failed()
+
+    assert not made.has_commits_of([HERE])
+    made.assign(HERE, Place(5, 1))
+    made.acknowledge(send(made, 6), 1)
+    made.next_commit()
+    made.reset(HERE, Place(0), 2)
+    made.commit_failed()
+    assert not made.has_commits, "it was about what is void now"
+
+
+def test_records_without_an_ack_are_counted_for_the_present_assignment() -> None:
+    made = session()
+    send(made, 6)
+    made.forget(HERE)
+    made.assign(HERE, Place(5, 1))
+    send(made, 6)
+    send(made, 8)
+
+    assert made.unacknowledged_records() == {HERE: 2}
+
+
+def test_a_commit_names_an_offset() -> None:
+    made = session()
+    send(made, 6)
+
+    with pytest.raises(WrongFrameError, match="offset -1 of prices-0 is none"):
+        made.commit({HERE: Place(-1)})

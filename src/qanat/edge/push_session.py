@@ -15,7 +15,7 @@ Rule 4: what is replayed for a refresh is not committed: until READY is acknowle
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -85,6 +85,8 @@ class PushSession:
         self.acknowledged_id = 0
         self._wanted: dict[TopicPartition, Place] = {}
         self._committing: dict[TopicPartition, Place] = {}
+        self._committing_for: dict[TopicPartition, int] = {}
+        """The assignments of what is being committed."""
         self.committed: dict[TopicPartition, Place] = {}
         """The latest commits that are durable, for those who look at the session."""
 
@@ -217,6 +219,15 @@ class PushSession:
     def unacknowledged(self) -> int:
         return len(self._unacknowledged)
 
+    def unacknowledged_records(self) -> dict[TopicPartition, int]:
+        """Records of each assigned partition that were sent and not acknowledged."""
+        found: dict[TopicPartition, int] = {}
+        for sent in self._unacknowledged:
+            cursor = self.cursors.get(sent.at)
+            if cursor is not None and cursor.assignment == sent.assignment:
+                found[sent.at] = found.get(sent.at, 0) + sent.records
+        return found
+
     def is_overdue(self, now_ms: int) -> bool:
         """Whether the client of a log has held frames for too long: the next member resumes at the commit."""
         if not self._is_committing or not self._unacknowledged:
@@ -233,6 +244,8 @@ class PushSession:
             cursor = self.cursors.get(at)
             if cursor is None:
                 raise WrongFrameError("not-assigned", f"{at} is not assigned to this subscription")
+            if place.offset < 0:
+                raise WrongFrameError("malformed", f"offset {place.offset} of {at} is none: name the next one to read")
             if cursor.is_replaying:
                 raise WrongFrameError("refreshing", f"{at} is being refreshed: the ACK of READY commits its end")
             if place.offset > cursor.place.offset:
@@ -246,17 +259,31 @@ class PushSession:
         """Whether acknowledgements are not committed yet."""
         return bool(self._wanted) or bool(self._committing)
 
+    def has_commits_of(self, partitions: Iterable[TopicPartition]) -> bool:
+        """The same for some partitions."""
+        return any(at in self._wanted or at in self._committing for at in partitions)
+
     def next_commit(self) -> dict[TopicPartition, Place] | None:
         """What to commit now; None while a commit is under way, or where there is nothing."""
         if self._committing or not self._wanted:
             return None
         self._committing, self._wanted = self._wanted, {}
+        cursors = self.cursors
+        self._committing_for = {at: cursors[at].assignment for at in self._committing if at in cursors}
         return self._committing
 
     def commit_ended(self, *, is_durable: bool) -> None:
         """The commit is durable, or was refused: what was refused belongs to another member now."""
         if is_durable:
             self.committed.update(self._committing)
+        self._committing = {}
+
+    def commit_failed(self) -> None:
+        """Nobody answered: what is still ours, and was not acknowledged further meanwhile, is committed again."""
+        for at, place in self._committing.items():
+            cursor = self.cursors.get(at)
+            if cursor is not None and cursor.assignment == self._committing_for.get(at):
+                self._wanted.setdefault(at, place)
         self._committing = {}
 
 

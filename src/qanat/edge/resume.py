@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-TRUNCATED, OUT_OF_RANGE = "truncated", "out-of-range"
+TRUNCATED, OUT_OF_RANGE, RECREATED = "truncated", "out-of-range", "recreated"
+"""Why a position is void. `recreated`: the topic was deleted, and this is another one of its name."""
 
 
 @dataclass(frozen=True, slots=True)

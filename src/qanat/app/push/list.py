@@ -54,7 +54,7 @@ def list_consumers(*, output: Output = "table", watch: Watch = ONCE, target: Tar
                     "mode": one.mode.value,
                     "unacknowledged": one.out_records,
                     "credit": one.credit_records,
-                    "lag": one.lag,
+                    "lag": None if one.unknown_lags else one.lag,
                     "last_ack": one.last_ack,
                     "refresh": one.refresh,
                     "broker": broker.node_id,

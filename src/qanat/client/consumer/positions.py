@@ -15,6 +15,7 @@ from qanat.client.consumer.record_buffer import RecordBuffer
 from qanat.client.consumer.settings import ConsumerSettings
 from qanat.connection.cluster import Cluster
 from qanat.connection.consuming.epoch_ends import epoch_end
+from qanat.connection.consuming.group_commits import ABOUT_TOPIC
 from qanat.connection.consuming.partition_cursor import Need, Reset
 from qanat.connection.consuming.topic_views import view_topics
 from qanat.connection.faults import OutOfTimeError, RefusedError, UnreachableError
@@ -116,7 +117,7 @@ class Positions:
 
     def _ignore_metadata(self, one: AssignedPartition, metadata: str) -> None:
         """Other clients keep unfinished offsets there: said once, because their finished records come again here."""
-        if metadata and not self._has_warned:
+        if metadata and not metadata.startswith(ABOUT_TOPIC) and not self._has_warned:
             self._has_warned = True
             text = "the committed offset of %s has metadata of another client, which is ignored: %.60r"
             _log.warning(text, one.at, metadata)

@@ -17,6 +17,9 @@ from qanat.wire.kafka.messages.offset_commit import (
 )
 from qanat.wire.kafka.registry import ApiKey
 
+ABOUT_TOPIC = "topic "
+"""Begins the metadata of a push subscriber's commit. The id of the topic follows: another may have its name later."""
+
 
 class Identity(NamedTuple):
     """Who commits: a generation in the classic protocol, the member's epoch in that of KIP-848."""

@@ -11,7 +11,7 @@ import base64
 import binascii
 import time
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
 from qanat.api.records.refused_batches import RefusedBatches
@@ -76,6 +76,7 @@ class PushConnection(asyncio.BufferedProtocol):
         """The version that the client named; 0 is the plain dialect."""
         self.session_end_ms: int | None = None
         self.partition_counts: dict[str, int] = {}
+        self.topic_ids: dict[str, str] = {}
         self.subscription: LogSubscription | QueueSubscription | None = None
         self.producer: PushProducer | None = None
         # What handlers know of a client.
@@ -131,7 +132,7 @@ class PushConnection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self.can_write = True
         if self.subscription is not None:
-            self.subscription.pump()
+            self.run(self.subscription.pump)
 
     # As a caller
 
@@ -214,12 +215,28 @@ class PushConnection(asyncio.BufferedProtocol):
         # A client that reads nothing would keep its partitions: the transport waits for it without end.
         asyncio.get_running_loop().call_later(_LINGER_S, self.abort)
 
+    def run(self, act: Callable[[], None]) -> None:
+        """Do something outside the handling of a frame; a bug ends this connection, not the broker."""
+        try:
+            act()
+        except Exception as fault:  # noqa: BLE001 - as above
+            self._fail(fault)
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Work that ends with this client."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self._fail(fault)
+
+    def _fail(self, fault: BaseException) -> None:
+        self._server.note_bug(self, fault)
+        self.end("broker-fault", "the broker cannot serve this client; its log says why")
 
     # Frames
 
@@ -237,8 +254,7 @@ class PushConnection(asyncio.BufferedProtocol):
                 self.end("malformed", str(fault))
                 return
             except Exception as fault:  # noqa: BLE001 - a bug ends this connection, not the broker
-                self._server.note_bug(self, fault)
-                self.end("broker-fault", "the broker cannot handle this frame; its log says why")
+                self._fail(fault)
                 return
             if work is not None:
                 self.hold(work)
@@ -266,8 +282,7 @@ class PushConnection(asyncio.BufferedProtocol):
         except QanatError as fault:
             self.end(_reason(fault.code), str(fault))
         except Exception as fault:  # noqa: BLE001 - a bug ends this connection, not the broker
-            self._server.note_bug(self, fault)
-            self.end("broker-fault", "the broker cannot handle this frame; its log says why")
+            self._fail(fault)
         finally:
             if self._held_by is asyncio.current_task():
                 self._held_by = None
@@ -345,7 +360,7 @@ class PushConnection(asyncio.BufferedProtocol):
         if said.ask == "consumers":
             if not self._may_describe():
                 raise WrongFrameError("not-authorized", "DESCRIBE on the cluster is needed to list consumers")
-            consumers = self._server.consumers()
+            consumers = await self._server.consumers()
         if frame_id:
             answer = Ack(
                 v=VERSION,
@@ -435,7 +450,8 @@ class PushConnection(asyncio.BufferedProtocol):
         self.client = wanted.client or self.client
         await self._look_up(topics)
         self.dialogue.subscribed()
-        answer = Ack(v=VERSION, features=list(FEATURES), partitions=self.partition_counts, mode=mode)
+        counts, ids = self.partition_counts, self.topic_ids
+        answer = Ack(v=VERSION, features=list(FEATURES), partitions=counts, topic_ids=ids, mode=mode)
         self.send(FrameType.ACK, frame_id, b"" if self.is_plain else encode_control(answer))
         make = QueueSubscription if mode is Mode.QUEUE else LogSubscription
         self.subscription = make(self, wanted)
@@ -446,6 +462,7 @@ class PushConnection(asyncio.BufferedProtocol):
         for topic in topics:
             found = await self.cluster.topic(topic, self.cluster.deadline(), may_create=may_create)
             self.partition_counts[topic] = len(found.leaders)
+            self.topic_ids[topic] = self.cluster.topic_id(topic)
 
 
 def _reason(code: ErrorCode) -> str:

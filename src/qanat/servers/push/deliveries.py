@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from qanat.edge.push_session import Place, PushSession
+from qanat.model.errors import CorruptBatchError, QanatError
 from qanat.model.ids import TopicPartition
 from qanat.wire.batch_header import HEADER_SIZE, BatchHeader, batch_size_at, read_header
 from qanat.wire.push.data import PushedRecord, batches_front, encode_record
@@ -21,6 +22,8 @@ from qanat.wire.records import open_batch, wrapped
 if TYPE_CHECKING:
     from qanat.wire.record_reader import RawRecord
 
+UNREADABLE = "unreadable"
+"""Why a connection ends whose next records are damaged, or inflate too far."""
 INFLATED_BYTES_MAX = 64 * 1024 * 1024
 FRAME_BYTES = 256 * 1024
 """Batches of one frame of form 1 together, unless a single one is larger."""
@@ -54,7 +57,8 @@ class Deliveries:
         """The records of the batch at an offset, while some of them have not left."""
 
     def frames(self, views: Sequence[memoryview], aborted: Sequence[Aborted], now_ms: int, room: int) -> list[Chunk]:
-        """Frames of what was read, as far as credit and room go; the session notes what leaves."""
+        """Frames of what was read, as far as credit and room go; the session notes what leaves. Raises
+        `CorruptBatchError` where the first batch cannot be read."""
         chunks: list[Chunk] = []
         left = room
         if self._has_batches:
@@ -70,17 +74,22 @@ class Deliveries:
             if not is_visible:
                 self._session.skip(self._at, Place(header.next_offset, header.leader_epoch))
                 continue
-            size = self._open(batch, header, chunks, now_ms, left)
+            try:
+                records = self._records(batch, header)
+            except QanatError as fault:
+                if chunks:
+                    break  # What is before it leaves first.
+                raise CorruptBatchError(str(fault)) from None  # Or it inflates too far.
+            size = self._open(records, header, chunks, now_ms, left)
             left -= size
             if self._session.cursors[self._at].place.offset < header.next_offset or left <= 0:
                 break
         return chunks
 
-    def _open(self, batch: memoryview, header: BatchHeader, chunks: list[Chunk], now_ms: int, room: int) -> int:
+    def _open(self, records: list[RawRecord], header: BatchHeader, chunks: list[Chunk], now_ms: int, room: int) -> int:
         """Add the frames of a batch's records; returns their size."""
         session, at = self._session, self._at
         base, epoch = header.base_offset, header.leader_epoch
-        records = self._records(batch, header)
         begun = session.cursors[at].place.offset
         fixed = header.max_timestamp if header.is_log_append_time else None
         total = 0

@@ -108,6 +108,11 @@ class LocalCluster(Cluster):
         self._opened: list[LocalLink] = []
         self._by_node: dict[int, LocalLink] = {}
 
+    def topic_id(self, name: str) -> str:
+        """The id of a topic, as this broker knows it now; empty where there is none of that name."""
+        topic = self.broker.metadata.image.topics.get(name)
+        return "" if topic is None else topic.topic_id
+
     async def any_link(self, deadline: Deadline) -> Link:
         return await self.node_link(self.broker.node_id, deadline)
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from qanat.api.api_table import SERVED
 from qanat.connection.consuming.epoch_ends import epoch_end
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import check
@@ -18,7 +19,7 @@ from qanat.edge.push_session import Place
 from qanat.edge.resume import Extent, Resumed, resume
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import OffsetOutOfRangeError
-from qanat.model.ids import LeaderEpoch, Offset, TopicPartition
+from qanat.model.ids import LeaderEpoch, Offset, TopicId, TopicPartition
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from qanat.wire.kafka.registry import ApiKey
 
@@ -59,20 +60,24 @@ async def read_cold(partition: Partition, offset: int, max_bytes: int) -> ReadBa
 
 
 async def fetch_from_leader(
-    cluster: LocalCluster, node_id: int, at: TopicPartition, offset: int, max_bytes: int
+    cluster: LocalCluster, node_id: int, where: tuple[TopicPartition, str, int], max_bytes: int
 ) -> ReadBatches:
-    """Fetch from another broker, which waits for records; empty where none came."""
+    """Fetch a partition of the topic with an id, from an offset on, from another broker; empty where no records came.
+    It waits for them."""
+    at, topic_id, offset = where
     wanted = FetchPartition(at.partition, fetch_offset=offset, partition_max_bytes=max_bytes)
     request = FetchRequest(
         max_wait_ms=_WAIT_MS,
         min_bytes=1,
         max_bytes=max_bytes,
         isolation_level=1,
-        topics=[FetchTopic(at.topic, partitions=[wanted])],
+        topics=[FetchTopic(at.topic, TopicId.parse(topic_id).value.bytes, partitions=[wanted])],
     )
     link = cluster.link_alone(node_id)
     try:
-        response: FetchResponse = await link.call(ApiKey.FETCH, request, Deadline.after(_WAIT_MS / 1000 + 10))
+        response: FetchResponse = await link.call(
+            ApiKey.FETCH, request, Deadline.after(_WAIT_MS / 1000 + 10), at_most=SERVED[ApiKey.FETCH].last_version
+        )
     finally:
         link.abort()
         cluster.forget(link)
@@ -105,8 +110,10 @@ def resumed_here(partition: Partition, place: Place) -> Resumed:
     return resume(place.offset, Extent(log.log_start_offset, max(log.high_watermark, log.log_start_offset), ended))
 
 
-async def resumed_elsewhere(cluster: LocalCluster, node_id: int, at: TopicPartition, place: Place) -> Resumed:
-    """Where a subscriber continues in the log of another leader."""
+async def resumed_elsewhere(
+    cluster: LocalCluster, node_id: int, at: TopicPartition, place: Place
+) -> tuple[Resumed, int]:
+    """Where a subscriber continues in the log of another leader, and where that log begins."""
     deadline = cluster.deadline()
     bounds = await list_offsets(cluster, at.topic, {at.partition: EARLIEST}, deadline)
     ends = await list_offsets(cluster, at.topic, {at.partition: LATEST}, deadline)
@@ -115,4 +122,5 @@ async def resumed_elsewhere(cluster: LocalCluster, node_id: int, at: TopicPartit
         found = await epoch_end(await cluster.node_link(node_id, deadline), at, -1, place.epoch, deadline)
         check(f"epochs of {at}", found.error_code)
         ended = found.end_offset if found.end_offset >= 0 else None
-    return resume(place.offset, Extent(bounds[at.partition].offset, ends[at.partition].offset, ended))
+    start = bounds[at.partition].offset
+    return resume(place.offset, Extent(start, ends[at.partition].offset, ended)), start

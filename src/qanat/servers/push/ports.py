@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
 from qanat.servers.push.deliveries import Chunk
@@ -20,6 +20,8 @@ class PushClient(Protocol):
 
     cluster: LocalCluster
     partition_counts: dict[str, int]
+    topic_ids: dict[str, str]
+    """The ids of the topics when they were looked up: what the client was told."""
     can_write: bool
 
     @property
@@ -39,6 +41,9 @@ class PushClient(Protocol):
     def send_chunks(self, chunks: list[Chunk]) -> None: ...
 
     def end(self, reason: str, message: str) -> None: ...
+
+    def run(self, act: Callable[[], None]) -> None:
+        """Do something that may fail: a bug ends this client and nothing else."""
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]: ...
 
@@ -87,4 +92,4 @@ class PushHost(Protocol):
 
     def note_bug(self, connection: Any, fault: BaseException) -> None: ...
 
-    def consumers(self) -> list[Any]: ...
+    async def consumers(self) -> list[Any]: ...

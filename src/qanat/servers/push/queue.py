@@ -29,7 +29,7 @@ from qanat.edge.credit import CreditWindow
 from qanat.edge.push_queue import Held, PushQueue
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
-from qanat.servers.push.deliveries import INFLATED_BYTES_MAX, Chunk, visible_batches
+from qanat.servers.push.deliveries import INFLATED_BYTES_MAX, UNREADABLE, Chunk, visible_batches
 from qanat.servers.push.local_cluster import LocalLink
 from qanat.wire.kafka.messages.share_fetch import PartitionData
 from qanat.wire.kafka.registry import ApiKey
@@ -162,14 +162,6 @@ class QueueSubscription:
         return False
 
     @property
-    def is_behind(self) -> bool:
-        return True  # Its group knows, and the turn of a leader asks.
-
-    @property
-    def lag(self) -> int:
-        return 0
-
-    @property
     def out_records(self) -> int:
         return self.credit.out_records
 
@@ -241,7 +233,12 @@ class QueueSubscription:
             if row.error_code:
                 self._connection.spawn(self._find_leaders())
             elif row.acquired_records:
-                self._deliver(place, row, session)
+                try:
+                    self._deliver(place, row, session)
+                except QanatError as fault:
+                    name = f"{self._names[place[0]]}-{place[1]}"
+                    self._connection.end(UNREADABLE, f"{name} has records that cannot be read: {fault}")
+                    return
 
     def _deliver(self, place: Place, row: PartitionData, session: ShareSession) -> None:
         """Send acquired records; offsets without a record are settled as gaps."""

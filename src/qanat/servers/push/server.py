@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qanat.edge.push_dialogue import Stage
 from qanat.model.ordered_set import OrderedSet
+from qanat.servers.push.connected_consumers import connected_consumers
 from qanat.servers.push.connection import PushConnection
 from qanat.telemetry.events import RateLimitedEvent, failure
 from qanat.wire.push.control import ConnectedConsumer
@@ -115,7 +117,7 @@ class PushServer:
                 self.broker.counters.unauthenticated_closed += 1
                 connection.abort()
             elif connection.is_open:
-                self._look_after(connection, now_ms)
+                connection.run(partial(self._look_after, connection, now_ms))
         if self._connections:
             self._timer = asyncio.get_running_loop().call_later(TICK_S / self._turns, self._tick)
 
@@ -139,28 +141,9 @@ class PushServer:
 
     # Who is connected
 
-    def consumers(self) -> list[ConnectedConsumer]:
+    async def consumers(self) -> list[ConnectedConsumer]:
         """The subscribers of this node."""
-        found = []
-        for connection in self._connections:
-            subscription = connection.subscription
-            if subscription is not None:
-                found.append(
-                    ConnectedConsumer(
-                        peer=connection.peer,
-                        client=connection.client,
-                        principal=str(connection.principal),
-                        topics=list(connection.partition_counts),
-                        group=subscription.group,
-                        mode=subscription.mode,
-                        out_records=subscription.out_records,
-                        credit_records=subscription.credit.max_records,
-                        lag=subscription.lag,
-                        last_ack=subscription.acknowledged_id,
-                        refresh=subscription.refresh,
-                    )
-                )
-        return found
+        return await connected_consumers(self.broker, list(self._connections))
 
     async def close(self) -> None:
         """Tell every client, close, and wait for what has to be finished."""

@@ -1,70 +1,58 @@
-"""A subscription in mode `log` or `all`: partitions come and go, records leave, acknowledgements are committed.
+"""A subscription in mode `log` or `all`: partitions come and go, acknowledgements are committed.
 
-`edge.push_session` decides what may leave and what is committed. In `log` the subscriber is a member of a consumer
-group (KIP-848) by the client library's own membership, over requests in this process.
+`edge.push_session` decides what may leave and what is committed; `partition_readers` deliver. In `log` the subscriber
+is a member of a consumer group (KIP-848) by the client library's own membership, over requests in this process.
 
-Rule 1: an append only schedules the delivery, so that it goes on first; whatever else is appended in the same turn of
-        the event loop leaves with it.
-Rule 2: before every delivery the permission to read is looked up: a removed one ends the subscription.
+Rule: a commit says which topic it is about, by id: one of a topic that was deleted since is no commit of the topic that
+      has its name now.
 """
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Coroutine, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from qanat.broker.replicas.partition import Partition
 from qanat.connection.committed import committed_positions
 from qanat.connection.consuming.consumer_membership import ConsumerMembership
-from qanat.connection.consuming.group_commits import CommittedOffset
+from qanat.connection.consuming.group_commits import ABOUT_TOPIC, CommittedOffset
 from qanat.connection.consuming.group_place import PlaceTerms
+from qanat.connection.faults import RefusedError
 from qanat.edge.credit import CreditWindow
 from qanat.edge.push_dialogue import WrongFrameError
 from qanat.edge.push_session import Place, PushSession
-from qanat.edge.resume import OUT_OF_RANGE, Resumed
-from qanat.model.errors import OffsetOutOfRangeError, QanatError
-from qanat.model.ids import Offset, TopicPartition
-from qanat.servers.push.deliveries import Deliveries
-from qanat.servers.push.partition_reads import (
-    ReadBatches,
-    fetch_from_leader,
-    first_offset,
-    read_cold,
-    read_here,
-    resumed_elsewhere,
-    resumed_here,
-)
+from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
+from qanat.model.ids import TopicPartition
+from qanat.servers.push.partition_readers import PartitionReaders
+from qanat.servers.push.partition_reads import first_offset
 from qanat.servers.push.refreshing import SubscriberRefreshes
-from qanat.wire.push.control import Ack, CommitOffset, Mode, Reset, Start, Subscribe, encode_control
+from qanat.wire.push.control import Ack, CommitOffset, Mode, Start, Subscribe, encode_control
 from qanat.wire.push.frames import FrameType
 
 if TYPE_CHECKING:
     from qanat.servers.push.ports import PushClient
 
-_READ_BYTES = 256 * 1024
-"""Read of one partition at once; then others have their turn."""
 _REBALANCE_MS = 30_000
 _COMMIT_PAUSE_S = 0.05
 """Between commits of what is acknowledged: each is a durable write. COMMIT_OFFSET and revocations do not wait."""
 _PAUSE_S = 0.25
-"""Pause after a read of another broker that failed."""
+"""Pause after a look-up that failed."""
+_RETRY_S = 1.0
+"""Pause after a commit that nobody answered."""
+TOPIC_TIMEOUT_MS = 5_000
+"""How long a deleted topic may be missing before its subscribers are told: one that is made again comes with RESET."""
+_NOT_ALLOWED = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+_NO_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-class _Reader:
-    """One assigned partition."""
+class _Beginning(NamedTuple):
+    """Where an assignment begins."""
 
-    __slots__ = ("at", "deliveries", "is_checked", "partition", "task")
-
-    def __init__(self, at: TopicPartition, deliveries: Deliveries) -> None:
-        self.at = at
-        self.deliveries = deliveries
-        self.partition: Partition | None = None
-        self.is_checked = False
-        """Whether the subscriber's position was compared with the log that is read now."""
-        self.task: asyncio.Task[None] | None = None
-        """A read that waits for the disk or for another broker."""
+    place: Place
+    topic_id: str
+    is_committed: bool = False
 
 
 class LogSubscription:
@@ -80,18 +68,20 @@ class LogSubscription:
         self.group = wanted.group
         credit = CreditWindow(wanted.credit.records, wanted.credit.bytes)
         self.session = PushSession(credit, connection.now_ms(), is_committing=self.mode is Mode.LOG)
-        self._readers: dict[TopicPartition, _Reader] = {}
+        self._readers = PartitionReaders(connection, self.session, wanted)
         self._positions = {TopicPartition(one.topic, one.partition): one for one in wanted.positions}
         self._membership: ConsumerMembership | None = None
-        self._is_scheduled = False
+        self._missing: dict[str, int] = {}
+        """Topics that are not there, and since when."""
         self._loop = asyncio.get_running_loop()
         self._commit_task: asyncio.Task[None] | None = None
         self._commit_timer: asyncio.TimerHandle | None = None
         self._commit_answers: list[int] = []
         self.is_over = False
         self._refreshes = SubscriberRefreshes(
-            connection, self.session, lambda: self._broker.push_refreshes, self.group, self
+            connection, self.session, lambda: self._broker.push_refreshes, self.group, self._readers
         )
+        self._readers.refreshes = self._refreshes
 
     # Beginning and end
 
@@ -116,9 +106,7 @@ class LogSubscription:
     async def close(self) -> None:
         """Leave the group; what is acknowledged is committed first."""
         self.is_over = True
-        for reader in self._readers.values():
-            self._release(reader)
-        self._readers.clear()
+        self._readers.close()
         if self._membership is not None:
             await self._membership.close()
         if self._commit_task is not None:
@@ -132,43 +120,54 @@ class LogSubscription:
     # The group
 
     async def assigned(self, partitions: list[TopicPartition]) -> None:
-        places = await self._places(partitions)
-        for at, place in places.items():
+        for at, begins in (await self._beginnings(partitions)).items():
             if self.is_over:
                 return
-            self.session.assign(at, place)
-            deliveries = Deliveries(
-                self.session,
-                at,
-                self._topics[at.topic],
-                is_plain=self._connection.is_plain,
-                has_batches=1 in self._wanted.forms,
-            )
-            self._readers[at] = _Reader(at, deliveries)
+            self.session.assign(at, begins.place)
+            self._readers.add(at, begins.topic_id, is_committed=begins.is_committed)
         self._look()
-        self.pump()
+        self._readers.schedule()
 
-    async def _places(self, partitions: list[TopicPartition]) -> dict[TopicPartition, Place]:
-        found: dict[TopicPartition, Place] = {}
+    async def _beginnings(self, partitions: list[TopicPartition]) -> dict[TopicPartition, _Beginning]:
+        """Where to begin; a group waits until its coordinator and the leaders answer."""
+        while True:
+            try:
+                return await self._look_up(partitions)
+            except QanatError as fault:
+                if self.mode is Mode.ALL:
+                    raise
+                if fault.code in _NOT_ALLOWED:
+                    self._connection.end("not-authorized", str(fault))
+                if fault.code in (*_NO_TOPIC, *_NOT_ALLOWED) or self.is_over:
+                    return {}  # The group takes the partitions of a deleted topic away.
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _look_up(self, partitions: list[TopicPartition]) -> dict[TopicPartition, _Beginning]:
+        found: dict[TopicPartition, _Beginning] = {}
+        ids = {at.topic: self._cluster.topic_id(at.topic) for at in partitions}
         if self.mode is Mode.LOG:
             committed = await committed_positions(
                 self._cluster, self.group, self._cluster.deadline(), only=partitions, is_stable=True
             )
-            found = {at: Place(one.offset, one.leader_epoch) for at, one in committed.items()}
+            for at, one in committed.items():
+                if one.metadata in ("", ABOUT_TOPIC + ids[at.topic]) or not one.metadata.startswith(ABOUT_TOPIC):
+                    found[at] = _Beginning(Place(one.offset, one.leader_epoch), ids[at.topic], is_committed=True)
         for at in partitions:
-            if at not in found and at in self._positions and self._positions[at].offset >= 0:
-                found[at] = Place(self._positions[at].offset, self._positions[at].epoch)
+            named = self._positions.get(at)
+            if at not in found and self.mode is Mode.ALL and named is not None and named.offset >= 0:
+                found[at] = _Beginning(Place(named.offset, named.epoch), named.topic_id or ids[at.topic])
             elif at not in found:
                 is_earliest = self._wanted.start is Start.EARLIEST
-                found[at] = Place(await first_offset(self._cluster, at, is_earliest=is_earliest))
+                offset = await first_offset(self._cluster, at, is_earliest=is_earliest)
+                found[at] = _Beginning(Place(offset), ids[at.topic])
         return found
 
     async def revoked(self, partitions: list[TopicPartition]) -> None:
         for at in partitions:
-            self._forget_reader(at)
+            self._readers.remove(at)
             self._refreshes.revoked(at)
             self.session.revoke(at)
-        while self.session.has_commits:
+        while self.session.has_commits_of(partitions):
             self._commit_now()
             assert self._commit_task is not None
             await asyncio.wait([self._commit_task])
@@ -177,20 +176,9 @@ class LogSubscription:
 
     async def lost(self, partitions: list[TopicPartition]) -> None:
         for at in partitions:
-            self._forget_reader(at)
+            self._readers.remove(at)
             self._refreshes.lost(at)
             self.session.forget(at)
-
-    def _forget_reader(self, at: TopicPartition) -> None:
-        reader = self._readers.pop(at, None)
-        if reader is not None:
-            self._release(reader)
-
-    def _release(self, reader: _Reader) -> None:
-        if reader.partition is not None:
-            reader.partition.stop_waiting(self._wake)
-        if reader.task is not None:
-            reader.task.cancel()
 
     # Frames of the client
 
@@ -206,7 +194,7 @@ class LogSubscription:
             if self._refreshes:
                 self._refreshes.go_on()
         self._commit_soon()
-        self._schedule()
+        self._readers.credit_given()
 
     def commit(self, frame_id: int, wanted: CommitOffset) -> None:
         """COMMIT_OFFSET; answered once it is durable."""
@@ -242,44 +230,77 @@ class LogSubscription:
         assert self._membership is not None, "only a member commits"
         while (places := self.session.next_commit()) is not None:
             answers, self._commit_answers = self._commit_answers, []
-            offsets = {at: CommittedOffset(place.offset, place.epoch) for at, place in places.items()}
-            is_durable, why = False, "the group gave the partition to another member"
+            offsets = self._of_present_topics(places)
+            is_durable, is_answered, why = False, True, "the group gave the partition to another member"
             try:
-                is_durable = await self._membership.commit(offsets)
+                is_durable = bool(offsets) and await self._membership.commit(offsets)
             except QanatError as fault:
+                is_answered = isinstance(fault, RefusedError) and not fault.is_retriable
                 why = str(fault)
-            self.session.commit_ended(is_durable=is_durable)
+            except BaseException:
+                self.session.commit_ended(is_durable=False)
+                raise
+            if is_answered:
+                self.session.commit_ended(is_durable=is_durable)
+            else:
+                self.session.commit_failed()
             if self._refreshes:
                 self._refreshes.commit_ended(offsets, is_durable=is_durable)
             answer = Ack() if is_durable else Ack(error="not-committed", message=why)
             for frame_id in answers:
                 self._connection.send(FrameType.ACK, frame_id, encode_control(answer))
             if self._commit_timer is None and not self.is_over:
-                self._commit_timer = self._loop.call_later(_COMMIT_PAUSE_S, self._pause_over)
+                pause_s = _COMMIT_PAUSE_S if is_answered else _RETRY_S
+                self._commit_timer = self._loop.call_later(pause_s, self._pause_over)
             if not self._commit_answers:
                 return
+
+    def _of_present_topics(self, places: Mapping[TopicPartition, Place]) -> dict[TopicPartition, CommittedOffset]:
+        """What to commit: nothing of a topic that was deleted, also where another one has its name."""
+        found = {}
+        for at, place in places.items():
+            topic_id = self._readers.topic_ids.get(at, "")
+            if topic_id == self._cluster.topic_id(at.topic):
+                found[at] = CommittedOffset(place.offset, place.epoch, ABOUT_TOPIC + topic_id)
+        return found
 
     # Refreshes
 
     def tick(self) -> None:
-        """Look at the ledger, and repeat what was not answered."""
+        """Look at the topics and at the ledger, and repeat what was not answered."""
+        self._look_at_topics()
         self._look()
-        if self.is_behind:
-            self.pump()
+        if self._readers.is_behind:
+            self._readers.pump()
+
+    def pump(self) -> None:
+        """The socket has room again."""
+        self._readers.pump()
 
     def _look(self) -> None:
         if self.mode is Mode.LOG:
             self._refreshes.look(self._topics)
 
-    def replay(self, partitions: Iterable[TopicPartition]) -> None:
-        """RESET is acknowledged: each partition begins at its new place, which is compared with the log first."""
-        for at in partitions:
-            if (reader := self._readers.get(at)) is not None:
-                if reader.partition is not None:
-                    reader.partition.stop_waiting(self._wake)
-                reader.partition, reader.is_checked = None, False
-                reader.deliveries.forget()
-        self._schedule()
+    def _look_at_topics(self) -> None:
+        """Topics may be deleted; a subscriber without a group gets partitions that are added, as a group does."""
+        topics, now_ms = self._broker.metadata.image.topics, self._connection.now_ms()
+        for name in self._topics:
+            topic = topics.get(name)
+            if topic is not None:
+                self._missing.pop(name, None)
+                if self.mode is Mode.ALL:
+                    self._add_partitions(name, len(topic.partitions))
+            elif now_ms - self._missing.setdefault(name, now_ms) >= TOPIC_TIMEOUT_MS:
+                self._connection.end("unknown-topic-or-partition", f"topic {name} was deleted")
+                return
+
+    def _add_partitions(self, topic: str, count: int) -> None:
+        counts = self._connection.partition_counts
+        for number in range(counts[topic], count):
+            at = TopicPartition(topic, number)
+            self.session.assign(at, Place(0))
+            self._readers.add(at, self._cluster.topic_id(topic))
+        counts[topic] = max(counts[topic], count)
 
     @property
     def refresh(self) -> str:
@@ -289,26 +310,10 @@ class LogSubscription:
     def is_overdue(self, now_ms: int) -> bool:
         return self.session.is_overdue(now_ms)
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether a partition has records that have not left, or its leader must be looked for."""
-        for at, reader in self._readers.items():
-            partition, cursor = reader.partition, self.session.cursors.get(at)
-            if partition is None or partition.is_retired or cursor is None:
-                return True
-            if cursor.place.offset != partition.end_of_reading(is_committed=True):
-                return True
-        return False
-
-    @property
-    def lag(self) -> int:
-        """Records that can be read and have not left, of partitions that this broker leads."""
-        found = 0
-        for at, cursor in self.session.cursors.items():
-            partition = self._broker.partitions.get(at)
-            if partition is not None:
-                found += max(partition.end_of_reading(is_committed=True) - cursor.place.offset, 0)
-        return found
+    def unfinished(self) -> dict[TopicPartition, tuple[int, int]]:
+        """The next offset of each partition that leaves, and how many records before it are not acknowledged."""
+        out = self.session.unacknowledged_records()
+        return {at: (cursor.place.offset, out.get(at, 0)) for at, cursor in self.session.cursors.items()}
 
     @property
     def acknowledged_id(self) -> int:
@@ -321,166 +326,3 @@ class LogSubscription:
     @property
     def out_records(self) -> int:
         return self.session.credit.out_records
-
-    # Deliveries
-
-    def _wake(self) -> None:
-        self._schedule()
-
-    def _schedule(self) -> None:
-        if not self._is_scheduled and not self.is_over:
-            self._is_scheduled = True
-            self._loop.call_soon(self._run_scheduled)
-
-    def _run_scheduled(self) -> None:
-        self._is_scheduled = False
-        self.pump()
-
-    def pump(self) -> None:
-        """Send what may be sent."""
-        for reader in list(self._readers.values()):
-            if self.is_over or not self._connection.can_write:
-                return
-            if reader.task is None and self.session.may_send(reader.at):
-                self._pump_one(reader)
-
-    def _pump_one(self, reader: _Reader) -> None:
-        if not self._connection.may_read(reader.at.topic):
-            self._connection.end("not-authorized", f"topic {reader.at.topic} may not be read any more")
-            return
-        partition = self._led(reader)
-        if partition is None:
-            return
-        try:
-            found = read_here(partition, self.session.cursors[reader.at].place.offset, self._room)
-        except OffsetOutOfRangeError:
-            self._resume(reader, resumed_here(partition, self.session.cursors[reader.at].place))
-            return
-        except QanatError:
-            reader.partition = None  # The leadership ended meanwhile; the next tick looks for the leader again.
-            return
-        if found is None:
-            offset = self.session.cursors[reader.at].place.offset
-            self._begin(reader, self._read_later(reader, read_cold(partition, offset, self._room)))
-        elif not found.views:
-            partition.wait_for_more(self._wake)
-        else:
-            self._deliver(reader, found)
-            if self.session.may_send(reader.at):
-                self._schedule()
-
-    @property
-    def _room(self) -> int:
-        return min(max(self.session.credit.left_bytes, 1), _READ_BYTES)
-
-    def _led(self, reader: _Reader) -> Partition | None:
-        """The partition where this broker leads it; otherwise a fetch from its leader begins."""
-        if reader.partition is not None and not reader.partition.is_retired:
-            return reader.partition
-        reader.partition, reader.is_checked = None, False
-        found = self._broker.lookup.led(*reader.at)
-        place = self.session.cursors[reader.at].place
-        if isinstance(found, Partition) and found.knows_high_watermark:
-            reader.partition, reader.is_checked = found, True
-            self._clip(reader, resumed_here(found, self._end_of(reader)))
-            resumed = resumed_here(found, place)
-            if resumed.why:
-                self._resume(reader, resumed)
-                return None
-            return found
-        if not isinstance(found, Partition):
-            self._begin(reader, self._read_elsewhere(reader))
-        return None
-
-    def _end_of(self, reader: _Reader) -> Place:
-        """Where a replay ends; the place itself where there is none."""
-        cursor = self.session.cursors[reader.at]
-        return Place(cursor.limit, cursor.limit_epoch) if cursor.is_replaying else cursor.place
-
-    def _clip(self, reader: _Reader, end: Resumed) -> None:
-        """The end of a replay was compared with the log: it may have been cut below it."""
-        if end.why and self.session.cursors[reader.at].is_replaying:
-            self.session.clip(reader.at, end.offset)
-            self._refreshes.go_on()
-
-    def _resume(self, reader: _Reader, resumed: Resumed) -> None:
-        """Tell the client that its position is void."""
-        if self.session.cursors[reader.at].reset_id:
-            return  # A refresh has begun meanwhile; it begins at its own place.
-        reader.is_checked = True
-        epoch = -1
-        if reader.partition is not None and resumed.offset > 0:
-            epoch = int(reader.partition.log.epochs.epoch_at(Offset(resumed.offset - 1)))
-        why = resumed.why or OUT_OF_RANGE
-        frame_id = self.session.reset(reader.at, Place(resumed.offset, epoch), self._connection.now_ms())
-        refresh = self._refreshes.id_of(reader.at)
-        reset = Reset(why, reader.at.topic, reader.at.partition, resumed.offset, epoch, refresh)
-        self._connection.send(FrameType.RESET, frame_id, encode_control(reset))
-
-    def _deliver(self, reader: _Reader, found: ReadBatches) -> None:
-        room = self._connection.room
-        chunks = reader.deliveries.frames(found.views, found.aborted, self._connection.now_ms(), room)
-        if chunks:
-            self._connection.send_chunks(chunks)
-        if self._refreshes:
-            self._refreshes.go_on()
-
-    # Reads that wait
-
-    def _begin(self, reader: _Reader, work: Coroutine[Any, Any, None]) -> None:
-        reader.task = self._spawn(work)
-        reader.task.add_done_callback(lambda _: self._ended(reader))
-
-    def _ended(self, reader: _Reader) -> None:
-        reader.task = None
-        if self._readers.get(reader.at) is reader:
-            self._schedule()
-
-    def _assignment(self, reader: _Reader) -> int:
-        """Another one: what was read before begins elsewhere."""
-        cursor = self.session.cursors.get(reader.at)
-        return -1 if cursor is None else cursor.assignment
-
-    async def _read_later(self, reader: _Reader, read: Coroutine[Any, Any, ReadBatches]) -> None:
-        assignment = self._assignment(reader)
-        try:
-            found = await read
-        except QanatError:
-            reader.partition = None
-            await asyncio.sleep(_PAUSE_S)
-            return
-        is_here = self._readers.get(reader.at) is reader and self._assignment(reader) == assignment
-        if is_here and self.session.may_send(reader.at):
-            self._deliver(reader, found)
-
-    async def _read_elsewhere(self, reader: _Reader) -> None:
-        """One fetch from the leader; the next pump begins another one, or finds that this broker leads."""
-        image = self._broker.metadata.image
-        topic = image.topics.get(reader.at.topic)
-        try:
-            known = topic is not None and reader.at.partition < len(topic.partitions)
-            leader = image.state(topic, reader.at.partition).leader if known and topic is not None else -1
-            if leader < 0 or leader == self._broker.node_id:
-                await asyncio.sleep(_PAUSE_S)
-                return
-            place = self.session.cursors[reader.at].place
-            if self.session.cursors[reader.at].is_replaying:
-                end = await resumed_elsewhere(self._cluster, leader, reader.at, self._end_of(reader))
-                if reader.at in self.session.cursors:
-                    self._clip(reader, end)
-            resumed = await resumed_elsewhere(self._cluster, leader, reader.at, place)
-            if resumed.why and reader.at in self.session.cursors:
-                self._resume(reader, resumed)
-                return
-            assignment = self._assignment(reader)
-            while self._readers.get(reader.at) is reader and self.session.may_send(reader.at):
-                place = self.session.cursors[reader.at].place
-                found = await fetch_from_leader(self._cluster, leader, reader.at, place.offset, self._room)
-                if self._readers.get(reader.at) is not reader or self._assignment(reader) != assignment:
-                    return
-                if found.views and self.session.may_send(reader.at):
-                    self._deliver(reader, found)
-                if not self._connection.can_write:
-                    return
-        except QanatError:
-            await asyncio.sleep(_PAUSE_S)

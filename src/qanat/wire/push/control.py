@@ -63,6 +63,8 @@ class Position(Struct, frozen=True, omit_defaults=True):
     partition: Number
     offset: Offset
     epoch: Epoch = -1
+    topic_id: Name = ""
+    """The topic that this is about, where it is known: another one may have the same name later."""
 
 
 Positions = Annotated[list[Position], Meta(max_length=100_000)]
@@ -141,11 +143,13 @@ class ConnectedConsumer(Struct, frozen=True):
     """Records that are sent and not acknowledged."""
     credit_records: Count
     lag: Count
-    """Records that can be read and were not sent."""
+    """Records that can be read and are not acknowledged; in a queue, those that the group has not finished."""
     last_ack: Count
     """The last frame that was acknowledged."""
     refresh: Text = ""
     """How far its refreshes are."""
+    unknown_lags: Count = 0
+    """Partitions of which the lag is not known: their leaders did not answer in time."""
 
 
 class Ack(Struct, frozen=True, omit_defaults=True):
@@ -164,6 +168,8 @@ class Ack(Struct, frozen=True, omit_defaults=True):
     lifetime_ms: Count = 0
     heartbeat_ms: Count = 0
     partitions: dict[Name, Number] = {}
+    topic_ids: dict[Name, Name] = {}
+    """In the answer to SUBSCRIBE: the ids of the topics, which tell one from another of the same name."""
     producer: Producer | None = None
     mode: Mode | None = None
     consumers: list[ConnectedConsumer] = []
@@ -203,6 +209,8 @@ class Reset(Struct, frozen=True, omit_defaults=True):
     refresh: Name = ""
     ranges: Ranges = []
     retry: Count = 0
+    topic_id: Name = ""
+    """With `recreated`: the topic that has the name now."""
 
 
 class Ready(Struct, frozen=True, omit_defaults=True):
