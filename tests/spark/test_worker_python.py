@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.spark.conftest import QUIET
 
+from qanat.spark import register
 from qanat.spark.worker_python import worker_python
 
 if TYPE_CHECKING:
@@ -46,6 +49,51 @@ def test_workers_elsewhere_and_of_another_spark_run_python_itself() -> None:
     assert worker_python("spark://host:7077", None) == sys.executable
     assert worker_python("", None) == sys.executable
     assert worker_python("local[2]", "/opt/spark") == sys.executable
+
+
+def test_spark_submit_of_the_installed_pyspark_is_no_other_spark() -> None:
+    import pyspark
+
+    assert worker_python("local[2]", str(Path(pyspark.__file__).parent)) == worker_python("local[2]", None)
+
+
+Registered = Callable[[str], str]
+
+
+@pytest.fixture
+def registered(spark: SparkSession) -> Iterator[Registered]:
+    """Registers the format in a session with a Python, and returns the Python that Spark starts for the format."""
+    context = spark.sparkContext
+    before = context.pythonExec
+
+    def registered(python: str) -> str:
+        context.pythonExec = python
+        register(spark)
+        assert context.pythonExec == python, "functions of the user go on with the session's Python"
+        manager = spark._jsparkSession.sessionState().dataSourceManager()
+        return str(manager.lookupDataSource("qanat").dataSourceCls().pythonExec())
+
+    yield registered
+    context.pythonExec = before
+    register(spark)
+
+
+@QUIET
+def test_processes_of_a_format_that_a_user_registers_are_forked(
+    registered: Registered, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    launcher = worker_python("local[2]", None)
+    another = tmp_path / "python3"
+    another.symlink_to(sys.executable)
+
+    assert launcher != sys.executable
+    assert registered(sys.executable) == launcher
+    assert registered(str(another)) == str(another), "a Python that the user has chosen stays"
+    monkeypatch.setenv("PYSPARK_PYTHON", "python3")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert registered("python3") == "python3"
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    assert registered("python3") == launcher, "nobody has chosen one"
 
 
 @QUIET

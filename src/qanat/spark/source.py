@@ -91,9 +91,13 @@ class FilteringDataSource(QanatDataSource):
 def register(spark: SparkSession) -> None:
     """Register `format("qanat")` with a session, classic or of Spark Connect.
 
-    Spark finds the format by itself where Qanat is installed (`pyspark_qanat`). This is for sessions that push filters
-    down (`spark.sql.python.filterPushdown.enabled`).
+    Spark finds the format by itself where Qanat is installed (`pyspark_qanat`). Registered, its processes are forked
+    off one that has imported it (`worker_python`) where Spark is local, and filters are pushed down in sessions with
+    `spark.sql.python.filterPushdown.enabled`.
     """
+    from qanat.spark.worker_python import forked_when_registered
+
     require_supported(spark.version)
     takes_filters = str(spark.conf.get(_PUSHDOWN, "false")).lower() == "true"
-    spark.dataSource.register(FilteringDataSource if takes_filters else QanatDataSource)
+    with forked_when_registered(spark):
+        spark.dataSource.register(FilteringDataSource if takes_filters else QanatDataSource)
