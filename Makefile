@@ -6,8 +6,9 @@
 PYTHON ?= python3
 VENV   ?= .venv
 ARGS   ?=
-# Tests run in this many processes; a failure reads the same in one: make test JOBS=0
-JOBS   ?= 3
+# Tests run in this many processes, more than a small machine has cores, because most of their time they wait for
+# brokers and clients; a failure reads the same in one: make test JOBS=0
+JOBS   ?= 4
 # make sim: how long, and which seeds (a range such as 1-200, or one seed to replay)
 SECONDS ?=
 SEEDS   ?=

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from tests.bytecode import compile_share
 from tests.fetching import note_begin
 from tests.sharing import Sharing, place_of
 
@@ -28,6 +29,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 note_begin()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    compile_share(session.config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -119,7 +119,8 @@ def test_mutated_logins_and_requests_before_one_are_refused(victim: Victim) -> N
     assert sent > 50 * SECONDS, f"too few to mean anything: {sent}, seed {seed}"
 
 
-@pytest.mark.parametrize("size", [LARGEST_BYTES + 1, 100 * MIB, 2**31 - 1])
+# Not 100 MiB, whose first byte is a frame of push: half a minute may pass before that ends for lack of a second one.
+@pytest.mark.parametrize("size", [LARGEST_BYTES + 1, 160 * MIB, 2**31 - 1])
 def test_a_frame_that_announces_too_much_ends_the_connection_at_once(victim: Victim, size: int) -> None:
     for before in (b"", handshake("PLAIN", 0), handshake("PLAIN", 1)):
         with victim.connect() as client:
