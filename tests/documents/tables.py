@@ -9,7 +9,12 @@ from tests.documents.blocks import ROOT, Block
 
 PAGE = ROOT / "docs" / "internals" / "documented-commands.md"
 _EXECUTED, _, _EXCEPTED = PAGE.read_text().partition("## Not executed, or elsewhere")
-EXECUTED = dict(re.findall(r"^\| `([^`]+\.md)` \| `([^`]+)` \|$", _EXECUTED, re.MULTILINE))
+EXECUTED = [
+    (page, test)
+    for page, tests in re.findall(r"^\| `([^`]+\.md)` \| (`[^|]+`) \|$", _EXECUTED, re.MULTILINE)
+    for test in re.findall(r"`([^`]+)`", tests)
+]
+"""Each page with a test that executes it, or a part of it."""
 EXCEPTED = [
     (page, command.strip("`"), reason)
     for page, command, reason in re.findall(r"^\| `([^`]+\.md)` \| (`[^`]*`|``) \| (.+) \|$", _EXCEPTED, re.MULTILINE)

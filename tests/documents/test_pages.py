@@ -45,11 +45,24 @@ authorizer.class.name: StandardAuthorizer
 super.users: User:admin
 YAML
 """
+SUBSCRIBED = "qanat push subscribe prices --group till"
+IN_THE_BACKGROUND = f"""\
+{SUBSCRIBED} > printed.txt 2>&1 &
+until qanat push list | grep -q till; do sleep 0.1; done"""
+REFRESHED = "qanat push refresh till --topic prices"
 RUN = {
     "README.md": Page(),
+    "docs/client/push.md": Page(
+        "qanat start\nqanat topic create prices --partitions 1",
+        (
+            (SUBSCRIBED, IN_THE_BACKGROUND),
+            (REFRESHED, f"{REFRESHED}\nuntil grep -q 182.30 printed.txt; do sleep 0.1; done\nkill %1"),
+        ),
+    ),
     "docs/concepts/share-groups.md": Page(QUEUE.replace("GROUP", "workers") + LEFT),
     "docs/edge/acceptance.md": Page(),
     "docs/edge/consumer-application.md": Page(),
+    "docs/edge/operations.md": Page("unset QANAT_PORT QANAT_HTTP_PORT"),
     "docs/operating/alerts.md": Page("mkdir -p prometheus/rules grafana/dashboards", (("/etc/", ""),)),
     "docs/operating/bench.md": Page(
         "qanat start", (("--records 1000000", "--records 2000"), ("--seconds 30", "--seconds 1"), ("200000", "2000"))
@@ -66,6 +79,7 @@ RUN = {
     "docs/operating/migration.md": Page("qanat start"),
     "docs/operating/tuning.md": Page("qanat start", (("20000", "2000"), ("--seconds 5", "--seconds 1"))),
     "docs/protocols/http.md": Page(QUEUE.replace("GROUP", "mailers")),
+    "docs/spark/backup-and-restore.md": Page(),
     "docs/security/operations.md": Page("qanat secure init --data-dir /var/lib/qanat"),
     "docs/security/commands.md": Page("unset QANAT_PORT", (("--topic orders-eu", "--topic orders-eu # refused"),)),
     "docs/security/users-and-acls.md": Page(PROTECTED, (("--topic orders", "--topic orders # refused"),)),
@@ -84,6 +98,7 @@ LONG = {
     "docs/operating/bench.md",
     "docs/operating/cluster.md",
     "docs/operating/tuning.md",
+    "docs/spark/backup-and-restore.md",
     "docs/tutorials/first-cluster.md",
     "docs/tutorials/tree.md",
 }
