@@ -38,6 +38,8 @@ def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:
     assert len(found) == 3
     for number, example in enumerate(found):
         (tmp_path / f"test_example_{number}.py").write_text(example)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "60"]
+    # Named plugins only: Schemathesis and Hypothesis, which pytest would load, cost seconds.
+    plugins = ["--disable-plugin-autoload", "-p", "pytest_timeout", "-p", "qanat.testing.pytest_plugin"]
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, "-p", "no:cacheprovider", "--timeout", "60"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False)
     assert done.returncode == 0, done.stdout[-3000:]
