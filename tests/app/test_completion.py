@@ -10,6 +10,8 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from tools.toolchains.registries import MissingToolError
+from tools.toolchains.shells import have_shell
 
 from qanat.app import main
 
@@ -28,9 +30,11 @@ def test_a_script_names_the_commands_and_the_shell_can_read_it(shell: str) -> No
     script = script_for(shell)
 
     assert "add-partitions" in script
-    if shutil.which(shell) is None:
-        pytest.skip(f"there is no {shell} here to read its script")
-    subprocess.run([shell, "-n"], input=script, text=True, check=True)
+    try:
+        program = have_shell(shell)
+    except MissingToolError as reason:
+        pytest.skip(f"nothing reads the script of {shell}: {reason}")
+    subprocess.run([program, "-n"], input=script, text=True, check=True)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@
 - `debian_packages`  packages of Debian and Ubuntu, unpacked and not installed
 - `go`, `node`       the two, this machine's where it is new enough
 - `kcat`             this machine's, or Debian's
+- `shells`           zsh and fish, this machine's or Debian's
 - `deployment`       what tries `deploy/`: Helm, podman-compose and others, from PyPI
 - `prometheus`       the server and promtool, this machine's or Debian's
 - `npm_archives`     packages of npm's registry, unpacked without Node.js

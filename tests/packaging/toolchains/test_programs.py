@@ -17,6 +17,7 @@ from tools.toolchains.maven import need_maven
 from tools.toolchains.node import have_node
 from tools.toolchains.prometheus import have_prometheus, have_promtool
 from tools.toolchains.registries import MissingToolError
+from tools.toolchains.shells import have_shell
 from tools.toolchains.wheels import have_wheel
 
 
@@ -158,3 +159,13 @@ def test_mavens_mirror_is_asked_instead_of_the_central_repository(
     need_maven("jars")
 
     assert asked == ["https://repo.maven.apache.org/maven2/", "https://mirror.test/maven"]
+
+
+def test_a_shell_is_this_machine_s_or_cannot_be_had(programs: Path) -> None:
+    with pytest.raises(MissingToolError, match="forbids to fetch Debian's zsh"):
+        have_shell("zsh", programs / "cache")
+    with pytest.raises(MissingToolError, match="there is no tcsh on this machine: apt-get install tcsh"):
+        have_shell("tcsh", programs / "cache")
+    _install(programs, "zsh", "zsh 5.9")
+
+    assert have_shell("zsh") == programs / "zsh"
