@@ -94,8 +94,8 @@ class Server:
 
     @contextlib.contextmanager
     def running(self, folder: Path) -> Iterator[Running]:
-        """A context in which it runs on a new folder and has answered; shut down cleanly at its end."""
-        folder.mkdir(parents=True)
+        """A context in which it runs and has answered, on a new folder or its own; shut down cleanly at its end."""
+        folder.mkdir(parents=True, exist_ok=True)
         port = free_port()
         command = [*self._machine.before, *self._command(folder, port)]
         host = self._machine.host

@@ -30,14 +30,14 @@ def bars(folder: Path, is_quick: bool) -> list[Bar]:
         link_port = link.port_to(lambda: port)
         plant(port, link_port)
         bare = bare_stream(link, backlog // 4)
-        with child(folder, 0, link_port) as below:
+        with child(folder, link_port) as below:
             _write(parent, BULK, 1)
             _write(parent, URGENT, 1)
             ends = Ends(below)
             wait_until(lambda: ends.of(BULK) == 1 and ends.of(URGENT) == 1, "the first records at the child")
             ends.close()
         _write(parent, BULK, backlog // _RECORD)
-        with child(folder, 1, link_port) as below:
+        with child(folder, link_port) as below:
             urgent = Urgent(parent, below)
             speed = _caught_up(below, 1 + backlog // _RECORD)
             lags = urgent.end()

@@ -27,7 +27,7 @@ def bars(folder: Path, is_quick: bool) -> list[Bar]:
         for _ in range(backlog // _RECORD):
             writer.produce(BULK, os.urandom(_RECORD))
         writer.flush(60)
-        with child(folder, 0, link_port) as below:
+        with child(folder, link_port) as below:
             ends, began = Ends(below), time.monotonic()
             wait_until(lambda: ends.of(BULK) >= backlog // _RECORD, "the backlog at the child", 900, 0.5)
             took = time.monotonic() - began

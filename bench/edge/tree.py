@@ -40,21 +40,21 @@ def root(folder: Path, port: int) -> Iterator[Running]:
     """The root, with both topics."""
     settings = {"http.port": str(port), "node.id": "root-1"}
     with qanat(settings).running(folder / "root") as broker:
+        wait_until(lambda: _is_healthy(port), "the health of the root")
         for topic in (BULK, URGENT):
             call(port, "POST", "/api/v1/topics", {"name": topic, "partitions": 1})
         yield broker
 
 
 @contextlib.contextmanager
-def child(folder: Path, round_: int, root_port: int) -> Iterator[Running]:
-    """The child, whose registry and parent are at a port of the link; its data is that of the round before."""
+def child(folder: Path, root_port: int) -> Iterator[Running]:
+    """The child, whose registry and parent are at a port of the link; its data stays for the next start."""
     settings = {
         "node.id": "pos-1",
         "registry.url": f"http://127.0.0.1:{root_port}",
         "pipe.priority.topics": URGENT,
-        "data.dir": str(folder / "child"),
     }
-    with qanat(settings).running(folder / f"child-{round_}") as broker:
+    with qanat(settings).running(folder / "child") as broker:
         yield broker
 
 
@@ -89,6 +89,13 @@ class Ends:
 
     def close(self) -> None:
         self._consumer.close()
+
+
+def _is_healthy(port: int) -> bool:
+    """Whether HTTP listens and says so; it does after the Kafka port."""
+    with suppress(OSError):
+        return bool(call(port, "GET", "/health"))
+    return False
 
 
 def wait_until(holds: Callable[[], bool], what: str, seconds: float = _WAIT_S, pause_s: float = 0.05) -> None:

@@ -2,7 +2,8 @@
 
 Rule 1: it times out by silence, not by duration: an answer may take minutes on a slow link, as long as bytes arrive.
 Rule 2: an answer larger than allowed ends the connection before it is held in memory.
-Rule 3: one request at a time; a connection that met a fault, or whose request was cancelled, is closed.
+Rule 3: one request at a time; a connection that met a fault, or whose request was cancelled, is closed. A kept one that
+        its server has closed meanwhile costs a repeatable request nothing: it goes out again on a new one.
 Rule 4: after a cut, the system retries what it has sent at pauses that double; an answer may come long after the link
         does. So whoever waits for an answer that is overdue tries another connection beside: once that one stands, and
         the first is silent still, the request goes there. Requests that may be sent twice alone do so.
@@ -124,11 +125,14 @@ class HttpClient:
     async def _exchange_beside(self, message: bytes, wait_s: float) -> tuple[HttpAnswer, bool]:
         """Send and read; on another connection as well, as soon as that stands and the first is silent (rule 4)."""
         while True:
-            received = _Received()
+            received, was_kept = _Received(), self._stream is not None
             first = asyncio.ensure_future(self._exchange(await self._connected(), message, wait_s, received))
             dialled: asyncio.Task[_Stream] | None = None
             try:
                 await asyncio.wait({first}, timeout=wait_s + OVERDUE_S)
+                if was_kept and not received.has_begun and _was_closed(first):
+                    await self._drop()
+                    continue
                 if first.done() or received.has_begun:
                     return await first
                 began = time.monotonic()
@@ -165,7 +169,7 @@ class HttpClient:
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
 
     async def _read(self, reader: asyncio.StreamReader, wait_s: float, received: _Received) -> tuple[HttpAnswer, bool]:
-        parser = httptools.HttpResponseParser(received)
+        parser = received.parser = httptools.HttpResponseParser(received)
         silence_s, first = wait_s + SILENCE_S, 0.0
         while not received.is_complete:
             async with asyncio.timeout(silence_s):
@@ -180,7 +184,7 @@ class HttpClient:
                 raise EOFError(f"its answer has more than {self._answer_bytes_max} bytes")
         took_ms = round((time.monotonic() - first) * 1000)
         answer = HttpAnswer(parser.get_status_code(), received.headers, b"".join(received.parts), took_ms)
-        return answer, bool(parser.should_keep_alive())
+        return answer, received.is_kept
 
     async def _drop(self) -> None:
         stream, self._stream = self._stream, None
@@ -198,12 +202,18 @@ class _Received:
         self.headers: dict[str, str] = {}
         self.parts: list[bytes] = []
         self.size = self.header_size = 0
-        self.is_complete = self.has_begun = False
+        self.is_complete = self.has_begun = self.is_kept = False
+        self.parser: httptools.HttpResponseParser | None = None
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.header_size += len(name) + len(value)
         with suppress(UnicodeDecodeError):
             self.headers[name.decode("ascii").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        # Asked after the message, the parser has forgotten its length, and takes every answer for one that ends with
+        # its connection.
+        self.is_kept = self.parser is not None and bool(self.parser.should_keep_alive())
 
     def on_body(self, body: bytes) -> None:
         self.parts.append(body)
@@ -211,6 +221,10 @@ class _Received:
 
     def on_message_complete(self) -> None:
         self.is_complete = True
+
+
+def _was_closed(exchanged: asyncio.Task[tuple[HttpAnswer, bool]]) -> bool:
+    return exchanged.done() and isinstance(exchanged.exception(), EOFError | ConnectionError)
 
 
 def _has_failed(dialled: asyncio.Task[_Stream]) -> bool:
