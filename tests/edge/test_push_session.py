@@ -285,3 +285,33 @@ def test_a_commit_names_an_offset() -> None:
 
     with pytest.raises(WrongFrameError, match="offset -1 of prices-0 is none"):
         made.commit({HERE: Place(-1)})
+
+
+def test_a_client_lags_once_it_owes_an_answer_for_longer_than_its_way_takes() -> None:
+    made = session()
+    assert not made.is_lagging(1_000), "it owes nothing"
+
+    first = send(made, 6, now_ms=1_000)
+    assert not made.is_lagging(1_010)
+    assert made.is_lagging(1_011)
+
+    made.acknowledge(first, 1_040)  # Its way takes 40 ms.
+    second = send(made, 7, now_ms=2_000)
+    assert not made.is_lagging(2_090)
+    assert made.is_lagging(2_091)
+
+    made.acknowledge(second, 2_002)
+    third = send(made, 8, now_ms=3_000)
+    send(made, 9, now_ms=3_010)
+    assert made.is_lagging(3_015)
+    made.acknowledge(third, 3_015)
+    assert not made.is_lagging(3_015), "what it owes now is younger"
+
+
+def test_credit_is_half_and_mostly_out_by_records_or_by_bytes() -> None:
+    for window, record in ((CreditWindow(8, 1_000), (1, 1)), (CreditWindow(1_000, 8), (1, 1))):
+        seen = []
+        for _ in range(8):
+            window.take(*record)
+            seen.append((window.is_half_out, window.is_mostly_out))
+        assert seen == [(False, False)] * 4 + [(True, False)] * 2 + [(True, True)] * 2

@@ -101,6 +101,11 @@ class PushDialogue:
         """Whether the client has been silent for too long."""
         return now_ms - self.heard_ms >= self._timeouts.dead_ms
 
+    @property
+    def due_ms(self) -> int:
+        """When one of the next two may be true, if nothing is heard or said before."""
+        return min(self.heard_ms + self._timeouts.dead_ms, self.said_ms + self._timeouts.heartbeat_ms)
+
     def is_heartbeat_due(self, now_ms: int) -> bool:
         """Whether the broker has been silent for so long that the client might take it for dead."""
         return now_ms - self.said_ms >= self._timeouts.heartbeat_ms

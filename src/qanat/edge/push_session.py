@@ -23,6 +23,8 @@ from qanat.edge.credit import CreditWindow
 from qanat.edge.push_dialogue import ACK_TIMEOUT_MS, WrongFrameError
 from qanat.model.ids import TopicPartition
 
+LAG_MS = 10
+"""A subscriber lags that owes an answer for this much longer than it takes at its quickest."""
 NO_LIMIT = 2**63
 _HELD = -1
 
@@ -83,6 +85,8 @@ class PushSession:
         self._assignments = 0
         self._acked_ms = now_ms
         self.acknowledged_id = 0
+        self._quickest_ms = -1
+        """The shortest time in which an ACK came: its way, and what the client does at least; -1 before the first."""
         self._wanted: dict[TopicPartition, Place] = {}
         self._committing: dict[TopicPartition, Place] = {}
         self._committing_for: dict[TopicPartition, int] = {}
@@ -204,6 +208,7 @@ class PushSession:
         self._acked_ms = now_ms
         self.acknowledged_id = max(self.acknowledged_id, frame_id)
         unacknowledged = self._unacknowledged
+        sent: _Sent | None = None
         while unacknowledged and unacknowledged[0].id <= frame_id:
             sent = unacknowledged.popleft()
             self.credit.give_back(sent.records, sent.size)
@@ -214,6 +219,13 @@ class PushSession:
                 cursor.reset_id = 0
             if self._is_committing and sent.end.offset >= cursor.floor:
                 self._wanted[sent.at] = sent.end
+        if sent is not None and sent.id == frame_id and not 0 <= self._quickest_ms <= now_ms - sent.sent_ms:
+            self._quickest_ms = now_ms - sent.sent_ms
+
+    def is_lagging(self, now_ms: int) -> bool:
+        """Whether the client owes an answer for so long that it must have records in hand."""
+        unacknowledged = self._unacknowledged
+        return bool(unacknowledged) and now_ms - unacknowledged[0].sent_ms > LAG_MS + 2 * max(self._quickest_ms, 0)
 
     @property
     def unacknowledged(self) -> int:

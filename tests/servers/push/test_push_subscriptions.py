@@ -309,3 +309,41 @@ async def test_who_is_connected_can_be_listed() -> None:
 
         assert (listed.client, listed.group, listed.mode, listed.topics) == ("till-7", "g", Mode.LOG, ["prices"])
         assert (listed.out_records, listed.credit_records, listed.lag, listed.last_ack) == (2, 2, 5, 0)
+
+
+async def test_a_client_that_answers_nothing_gets_what_its_credit_allows_and_one_that_catches_up_the_rest() -> None:
+    count = 40
+    async with serving() as broker, PushPeer(broker) as slow, PushPeer(broker) as quick:
+        await slow.ask(Subscribe(1, topics=["prices"], credit=Credit(count // 2, 1_000_000)))
+        await quick.ask(Subscribe(1, topics=["prices"]))
+        for number in range(count):
+            await feed(broker, str(number))
+            frame_id, record = await quick.record()
+            quick.acknowledge(frame_id)
+            assert record.value == str(number).encode(), "what others owe does not hold it up"
+
+        held = [await slow.record() for _ in range(count // 2)]
+        assert await slow.is_silent(0.2), "its credit is out"
+        rest = []
+        slow.acknowledge(held[-1][0])
+        for _ in range(count // 2):
+            frame_id, record = await slow.record()
+            slow.acknowledge(frame_id)
+            rest.append(record)
+
+        assert [one.value for one in (*(record for _, record in held), *rest)] == [b"%d" % n for n in range(count)]
+
+
+async def test_one_answer_at_a_time_keeps_a_client_supplied_to_the_last_record() -> None:
+    """Its credit is mostly out for most of the time, and each answer is late."""
+    async with serving() as broker, PushPeer(broker) as slow:
+        await slow.ask(Subscribe(1, topics=["prices"], credit=Credit(4, 1_000_000)))
+        await feed(broker, *map(str, range(12)))
+        seen = []
+        for _ in range(12):
+            frame_id, record = await slow.record()
+            await asyncio.sleep(0.015)
+            slow.acknowledge(frame_id)
+            seen.append(record.value)
+
+        assert seen == [b"%d" % n for n in range(12)]

@@ -1,12 +1,14 @@
 """The push server: records leave for subscribers as soon as they can be read. Transport only; the rules are elsewhere.
 
 - `server`          the connections of one node, their clock, and who is connected
+- `turns`           when connections have their turn: the wheel of due times, the late pass of slow subscribers
 - `connection`      one client's socket: frames in, frames out, authentication, back-pressure
 - `ports`           what the parts need of each other
 - `local_cluster`   Kafka requests of a client, handled in this process or sent to another broker
 - `subscription`    the modes `log` and `all`: which partitions, from where, commits (`edge.push_session` decides)
 - `partition_reads` reads of one partition, here or at its leader, and the check where a subscriber resumes
 - `deliveries`      records of the log as DATA frames, of either form
+- `shared_payloads` records that were encoded lately, for all subscribers of a topic
 - `queue`           the mode `queue`: a member of a share group
 - `producing`       DATA of producers, appended and acknowledged once durable
 

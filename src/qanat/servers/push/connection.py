@@ -61,6 +61,7 @@ class PushConnection(asyncio.BufferedProtocol):
 
     def __init__(self, server: PushHost, endpoint: PushEndpoint, principal: Principal) -> None:
         self._server = server
+        self.payloads = server.payloads
         self._transport: asyncio.Transport | None = None
         security = endpoint.security
         self._listener_security = security
@@ -174,6 +175,31 @@ class PushConnection(asyncio.BufferedProtocol):
         """Whether the client may write to a topic now."""
         security = self.security
         return security is None or security.access(self._server.broker, self, 0).may_topic(Operation.WRITE, topic)
+
+    # Turns
+
+    @property
+    def due_ms(self) -> int:
+        """When it is to be looked after next, if nothing happens before."""
+        due_ms = self.dialogue.due_ms
+        return due_ms if self.session_end_ms is None else min(due_ms, self.session_end_ms)
+
+    @property
+    def wants_attention(self) -> bool:
+        """Whether it is to be looked after all the time: rules may be removed, groups and leaders may change."""
+        subscription = self.subscription
+        return subscription is not None and (self.security is not None or subscription.wants_tick)
+
+    def attend(self) -> None:
+        self._server.attend(self)
+
+    def deliver_late(self) -> None:
+        self._server.deliver_late(self)
+
+    def deliver(self) -> None:
+        """The late pass: send what may be sent."""
+        if self.subscription is not None:
+            self.run(self.subscription.pump_late)
 
     # Sending
 
@@ -455,6 +481,7 @@ class PushConnection(asyncio.BufferedProtocol):
         self.send(FrameType.ACK, frame_id, b"" if self.is_plain else encode_control(answer))
         make = QueueSubscription if mode is Mode.QUEUE else LogSubscription
         self.subscription = make(self, wanted)
+        self.attend()
         await self.subscription.start()
 
     async def _look_up(self, topics: tuple[str, ...]) -> None:

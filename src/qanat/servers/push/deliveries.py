@@ -6,12 +6,13 @@ a batch are kept decoded until the rest of them has left.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from qanat.edge.push_session import Place, PushSession
 from qanat.model.errors import CorruptBatchError, QanatError
 from qanat.model.ids import TopicPartition
+from qanat.servers.push.shared_payloads import RECORDS_MAX, PayloadKey, Payloads, SharedPayloads
 from qanat.wire.batch_header import HEADER_SIZE, BatchHeader, batch_size_at, read_header
 from qanat.wire.push.data import PushedRecord, batches_front, encode_record
 from qanat.wire.push.frames import FrameType, frame_header
@@ -46,13 +47,21 @@ class Deliveries:
     """Makes the DATA frames of one partition for one subscriber."""
 
     def __init__(
-        self, session: PushSession, at: TopicPartition, topic_index: int, *, is_plain: bool, has_batches: bool
+        self,
+        session: PushSession,
+        at: TopicPartition,
+        topic_index: int,
+        shared: SharedPayloads,
+        *,
+        is_plain: bool,
+        has_batches: bool,
     ) -> None:
         self._session = session
         self._at = at
         self._topic = topic_index
         self._is_plain = is_plain
         self._has_batches = has_batches
+        self._shared = shared
         self._opened: tuple[int, list[RawRecord]] | None = None
         """The records of the batch at an offset, while some of them have not left."""
 
@@ -75,36 +84,28 @@ class Deliveries:
                 self._session.skip(self._at, Place(header.next_offset, header.leader_epoch))
                 continue
             try:
-                records = self._records(batch, header)
+                payloads = self._payloads(batch, header)
             except QanatError as fault:
                 if chunks:
                     break  # What is before it leaves first.
                 raise CorruptBatchError(str(fault)) from None  # Or it inflates too far.
-            size = self._open(records, header, chunks, now_ms, left)
+            size = self._open(payloads, header, chunks, now_ms, left)
             left -= size
             if self._session.cursors[self._at].place.offset < header.next_offset or left <= 0:
                 break
         return chunks
 
-    def _open(self, records: list[RawRecord], header: BatchHeader, chunks: list[Chunk], now_ms: int, room: int) -> int:
+    def _open(
+        self, payloads: Iterable[tuple[int, bytes]], header: BatchHeader, chunks: list[Chunk], now_ms: int, room: int
+    ) -> int:
         """Add the frames of a batch's records; returns their size."""
-        session, at = self._session, self._at
-        base, epoch = header.base_offset, header.leader_epoch
+        session, at, epoch = self._session, self._at, header.leader_epoch
         begun = session.cursors[at].place.offset
-        fixed = header.max_timestamp if header.is_log_append_time else None
         total = 0
         fits, sent = session.credit.fits, session.sent
-        for _, delta, offset_delta, key, value, headers in records:
-            offset = base + offset_delta
+        for offset, payload in payloads:
             if offset < begun:
                 continue
-            timestamp = wrapped(header.base_timestamp + delta) if fixed is None else fixed
-            if self._is_plain:
-                payload = plain_record(at.topic, at.partition, offset, timestamp, key, value)
-            else:
-                payload = encode_record(
-                    PushedRecord(self._topic, at.partition, epoch, offset, timestamp, key, value, headers)
-                )
             size = len(payload)
             if not fits(1, size) or total > room:
                 return total
@@ -115,6 +116,34 @@ class Deliveries:
         if session.cursors[at].place.offset < header.next_offset:
             session.skip(at, Place(header.next_offset, epoch))
         return total
+
+    def _payloads(self, batch: memoryview, header: BatchHeader) -> Iterable[tuple[int, bytes]]:
+        """Offset and payload of each record of a batch."""
+        if header.record_count > RECORDS_MAX:
+            return self._encoded(self._records(batch, header), header)
+        key = PayloadKey(
+            self._at, -1 if self._is_plain else self._topic, header.base_offset, header.leader_epoch, header.crc
+        )
+        payloads: Payloads | None = self._shared.get(key)
+        if payloads is None:
+            payloads = list(self._encoded(self._records(batch, header), header))
+            self._shared.put(key, payloads)
+        return payloads
+
+    def _encoded(self, records: list[RawRecord], header: BatchHeader) -> Iterator[tuple[int, bytes]]:
+        at, base, epoch, base_timestamp = self._at, header.base_offset, header.leader_epoch, header.base_timestamp
+        fixed = header.max_timestamp if header.is_log_append_time else None
+        begun = self._session.cursors[at].place.offset if header.record_count > RECORDS_MAX else base
+        for _, delta, offset_delta, key, value, headers in records:
+            offset = base + offset_delta
+            if offset < begun:
+                continue
+            timestamp = wrapped(base_timestamp + delta) if fixed is None else fixed
+            if self._is_plain:
+                yield offset, plain_record(at.topic, at.partition, offset, timestamp, key, value)
+            else:
+                record = PushedRecord(self._topic, at.partition, epoch, offset, timestamp, key, value, headers)
+                yield offset, encode_record(record)
 
     def _records(self, batch: memoryview, header: BatchHeader) -> list[RawRecord]:
         if self._opened is not None and self._opened[0] == header.base_offset:

@@ -10,12 +10,16 @@ Rule 2: before every delivery the permission to read is looked up: a removed one
 Rule 3: a topic that was deleted and made again is another topic: the subscriber is told by RESET before any record of
         it, and no position in the former one counts for it.
 Rule 4: where nothing leaves, something is waited for: an ACK, more records, a leader, or the end of the connection.
+Rule 5: a subscriber that owes answers has records in hand: its next ones leave in the common late pass, and once three
+        quarters of its credit are out not before it has answered. So what slow consumers cost does not depend on how
+        often records are written, and quick ones go first.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qanat.broker.replicas.partition import Partition
@@ -42,6 +46,9 @@ if TYPE_CHECKING:
 
 _READ_BYTES = 256 * 1024
 """Read of one partition at once; then others have their turn."""
+_LATE_READ_BYTES = 16 * 1024
+_LATE_BYTES = 4 * 1024
+"""Of single records that leave at once in the late pass, so that it holds the event loop for a moment only."""
 _PAUSE_S = 0.25
 """Pause after a read that failed."""
 DAMAGE_TIMEOUT_MS = 5_000
@@ -53,10 +60,14 @@ _DAMAGED = (ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR)
 class _Reader:
     """One assigned partition."""
 
-    __slots__ = ("at", "damaged_ms", "deliveries", "is_committed", "is_full", "partition", "task")
+    __slots__ = ("at", "damaged_ms", "deliveries", "is_committed", "is_full", "partition", "task", "wake")
 
-    def __init__(self, at: TopicPartition, deliveries: Deliveries, *, is_committed: bool) -> None:
+    def __init__(
+        self, at: TopicPartition, deliveries: Deliveries, wake: Callable[[_Reader], None], *, is_committed: bool
+    ) -> None:
         self.at = at
+        self.wake: Callable[[], None] = partial(wake, self)
+        """What its partition calls when there is more to read."""
         self.deliveries = deliveries
         self.is_committed = is_committed
         """Whether its place is a commit of the group."""
@@ -82,6 +93,8 @@ class PartitionReaders:
         self._topics = {name: index for index, name in enumerate(wanted.wanted)}
         self._has_batches = 1 in wanted.forms
         self._readers: dict[TopicPartition, _Reader] = {}
+        self._behind: dict[TopicPartition, _Reader] = {}
+        """Those that are not known to have sent everything; the others wait for more records."""
         self.topic_ids: dict[TopicPartition, str] = {}
         """The topic that the latest place of each partition is about, of former assignments as well."""
         self._known_ids = {
@@ -89,6 +102,8 @@ class PartitionReaders:
         }
         """The topic that the client takes a partition's records for, where that is not what SUBSCRIBE was answered."""
         self._is_scheduled = False
+        self._is_late = False
+        """Whether this is the late pass."""
         self._loop = asyncio.get_running_loop()
         self.is_over = False
 
@@ -98,13 +113,19 @@ class PartitionReaders:
         """Deliver a partition; the session knows from where, of the topic with this id."""
         self.topic_ids[at] = topic_id
         deliveries = Deliveries(
-            self._session, at, self._topics[at.topic], is_plain=self._connection.is_plain, has_batches=self._has_batches
+            self._session,
+            at,
+            self._topics[at.topic],
+            self._connection.payloads,
+            is_plain=self._connection.is_plain,
+            has_batches=self._has_batches,
         )
-        self._readers[at] = _Reader(at, deliveries, is_committed=is_committed)
+        self._readers[at] = self._behind[at] = _Reader(at, deliveries, self._wake, is_committed=is_committed)
 
     def remove(self, at: TopicPartition) -> None:
         reader = self._readers.pop(at, None)
         if reader is not None:
+            self._behind.pop(at, None)
             self._release(reader)
 
     def close(self) -> None:
@@ -112,10 +133,11 @@ class PartitionReaders:
         for reader in self._readers.values():
             self._release(reader)
         self._readers.clear()
+        self._behind.clear()
 
     def _release(self, reader: _Reader) -> None:
         if reader.partition is not None:
-            reader.partition.stop_waiting(self.schedule)
+            reader.partition.stop_waiting(reader.wake)
         if reader.task is not None:
             reader.task.cancel()
 
@@ -124,21 +146,27 @@ class PartitionReaders:
         for at in partitions:
             if (reader := self._readers.get(at)) is not None:
                 if reader.partition is not None:
-                    reader.partition.stop_waiting(self.schedule)
+                    reader.partition.stop_waiting(reader.wake)
                 reader.partition, reader.is_full = None, False
                 reader.deliveries.forget()
+                self._behind[at] = reader
         self.schedule()
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether a partition has records that have not left, or its leader must be looked for."""
+    def look(self) -> None:
+        """Time has passed: leaders may be known now."""
         for at, reader in self._readers.items():
             partition, cursor = reader.partition, self._session.cursors.get(at)
-            if partition is None or partition.is_retired or cursor is None:
-                return True
-            if cursor.place.offset != partition.end_of_reading(is_committed=True):
-                return True
-        return False
+            has_leader = partition is not None and not partition.is_retired
+            end_offset = partition.end_of_reading(is_committed=True) if partition is not None else -1
+            if not has_leader or cursor is None or cursor.place.offset != end_offset:
+                self._behind[at] = reader
+        if self._behind:
+            self.pump()
+
+    @property
+    def wants_look(self) -> bool:
+        """Whether a leader must be looked for again, which nothing else reminds of."""
+        return any(reader.partition is None and reader.task is None for reader in self._behind.values())
 
     # Deliveries
 
@@ -152,15 +180,42 @@ class PartitionReaders:
         self._is_scheduled = False
         self.pump()
 
+    def _wake(self, reader: _Reader) -> None:
+        """There is more to read."""
+        self._behind[reader.at] = reader
+        if self._session.is_lagging(self._connection.now_ms()):
+            self._connection.deliver_late()
+        else:
+            self.schedule()
+
+    def _wait(self, reader: _Reader, partition: Partition) -> None:
+        """Everything has left."""
+        self._behind.pop(reader.at, None)
+        partition.wait_for_more(reader.wake)
+
     def credit_given(self) -> None:
         """The client has acknowledged: what did not fit may fit now."""
-        for reader in self._readers.values():
+        if not self._behind:
+            return
+        for reader in self._behind.values():
             reader.is_full = False
-        self.schedule()
+        credit = self._session.credit
+        if not credit.is_half_out or not self._session.is_lagging(self._connection.now_ms()):
+            self.schedule()
+        elif not credit.is_mostly_out:
+            self._connection.deliver_late()
+
+    def pump_late(self) -> None:
+        """Send a little of what may be sent; the rest in the next late pass."""
+        self._is_late = True
+        try:
+            self.pump()
+        finally:
+            self._is_late = False
 
     def pump(self) -> None:
         """Send what may be sent."""
-        for reader in list(self._readers.values()):
+        for reader in list(self._behind.values()):
             if self.is_over or not self._connection.can_write:
                 return
             if reader.task is None and not reader.is_full and self._session.may_send(reader.at):
@@ -179,9 +234,14 @@ class PartitionReaders:
                 offset = self._session.cursors[reader.at].place.offset
                 self._begin(reader, self._read_later(reader, read_cold(partition, offset, self._room)))
             elif not found.views:
-                partition.wait_for_more(self.schedule)
-            elif self._deliver(reader, found) and self._session.may_send(reader.at):
-                self.schedule()
+                self._wait(reader, partition)
+            elif self._deliver(reader, found):
+                if self._session.cursors[reader.at].place.offset >= partition.end_of_reading(is_committed=True):
+                    self._wait(reader, partition)
+                elif self._is_late:
+                    self._connection.deliver_late()
+                elif self._session.may_send(reader.at):
+                    self.schedule()
         except OffsetOutOfRangeError:
             self._resume(reader, resumed_here(partition, self._session.cursors[reader.at].place))
         except (CorruptBatchError, CorruptLogError) as fault:
@@ -189,15 +249,17 @@ class PartitionReaders:
             self._begin(reader, self._pause(reader))
         except QanatError:
             reader.partition = None  # The leadership ended meanwhile; the next tick looks for the leader again.
+            self._connection.attend()
 
     @property
     def _room(self) -> int:
-        return min(max(self._session.credit.left_bytes, 1), _READ_BYTES)
+        return min(max(self._session.credit.left_bytes, 1), _LATE_READ_BYTES if self._is_late else _READ_BYTES)
 
     def _deliver(self, reader: _Reader, found: ReadBatches) -> bool:
         """Send what fits; whether that was anything. Raises `CorruptBatchError` where it cannot be read."""
         before = self._session.cursors[reader.at].place.offset
-        chunks = reader.deliveries.frames(found.views, found.aborted, self._connection.now_ms(), self._connection.room)
+        room = min(self._connection.room, _LATE_BYTES) if self._is_late else self._connection.room
+        chunks = reader.deliveries.frames(found.views, found.aborted, self._connection.now_ms(), room)
         if chunks:
             self._connection.send_chunks(chunks)
         if self.refreshes:
@@ -241,6 +303,7 @@ class PartitionReaders:
             self._begin(reader, self._read_elsewhere(reader))
             return None
         if not found.knows_high_watermark:
+            self._connection.attend()
             return None
         if not self._is_of(reader, str(TopicId.of(found.topic_id)), found.log.log_start_offset):
             return None

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from qanat.api.interceptor import Intercepted
     from qanat.broker.broker import Broker
     from qanat.servers.listener_security import ListenerSecurity
+    from qanat.servers.push.shared_payloads import SharedPayloads
 
 
 class PushClient(Protocol):
@@ -23,6 +24,7 @@ class PushClient(Protocol):
     topic_ids: dict[str, str]
     """The ids of the topics when they were looked up: what the client was told."""
     can_write: bool
+    payloads: SharedPayloads
 
     @property
     def is_plain(self) -> bool: ...
@@ -51,6 +53,12 @@ class PushClient(Protocol):
 
     def regulate(self) -> None: ...
 
+    def attend(self) -> None:
+        """Look after this client with the next tick."""
+
+    def deliver_late(self) -> None:
+        """Deliver to this client in the late pass."""
+
 
 class PushEndpoint(Protocol):
     """The listener that a connection came over."""
@@ -74,6 +82,7 @@ class PushHost(Protocol):
     broker: Broker
     intercepted: Intercepted
     scratch: memoryview
+    payloads: SharedPayloads
     max_payload_bytes: int
 
     def now_ms(self) -> int: ...
@@ -81,6 +90,10 @@ class PushHost(Protocol):
     def opened(self, connection: Any) -> None: ...
 
     def authenticated(self, connection: Any) -> None: ...
+
+    def attend(self, connection: Any) -> None: ...
+
+    def deliver_late(self, connection: Any) -> None: ...
 
     def closed(self, connection: Any) -> None: ...
 

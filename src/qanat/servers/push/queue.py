@@ -172,6 +172,8 @@ class QueueSubscription:
     refresh = ""
     """A queue has nothing to refresh."""
 
+    wants_tick = True
+
     def tick(self) -> None:
         """Time has passed."""
         self.pump()
@@ -180,6 +182,8 @@ class QueueSubscription:
         """The socket has room again, or time has passed."""
         for leader in self._leaders.values():
             leader.changed.set()
+
+    pump_late = pump
 
     # Records
 

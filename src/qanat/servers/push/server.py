@@ -1,7 +1,8 @@
 """The push server of a node: its connections, their clock, and who is connected.
 
-A timer looks after all connections, twice a second each: silent ones are dropped, idle ones get a heartbeat, sessions
-that have ended are closed, and permissions that were removed take effect.
+A timer, twice a second, looks after the connections that may be due: silent ones are dropped, idle ones get a
+heartbeat, and sessions that have ended are closed. Where permissions, groups or leaders are to be looked at, a
+connection has its turn every time, and each one where the metadata has changed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from qanat.edge.push_dialogue import Stage
 from qanat.model.ordered_set import OrderedSet
 from qanat.servers.push.connected_consumers import connected_consumers
 from qanat.servers.push.connection import PushConnection
+from qanat.servers.push.shared_payloads import SharedPayloads
+from qanat.servers.push.turns import LatePass, Wheel
 from qanat.telemetry.events import RateLimitedEvent, failure
 from qanat.wire.push.control import ConnectedConsumer
 from qanat.wire.push.frames import UNAUTHENTICATED_BYTES, FrameType
@@ -41,6 +44,7 @@ class PushServer:
         self.intercepted = intercepted
         self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
         """Where every connection receives: its bytes are copied out before another one reads."""
+        self.payloads = SharedPayloads()
         self._connections: OrderedSet[PushConnection] = OrderedSet()
         self._unauthenticated: dict[PushConnection, int] = {}
         """When each connection came that has not authenticated yet, oldest first."""
@@ -49,6 +53,12 @@ class PushServer:
         self._due: list[PushConnection] = []
         """Connections that have not had their turn."""
         self._turns = 1
+        self._wheel: Wheel[PushConnection] = Wheel()
+        self._attended: OrderedSet[PushConnection] = OrderedSet()
+        """Connections that have their turn with the next tick, whatever the wheel says."""
+        self._late: LatePass[PushConnection] = LatePass(PushConnection.deliver)
+        self._image: object = None
+        """The metadata that all connections have seen."""
         self._log_ended = RateLimitedEvent("push connection ended by the broker", level="info")
         self._log_refused = RateLimitedEvent("authentication failed")
         self.max_payload_bytes = broker.settings.socket_request_max_bytes + UNAUTHENTICATED_BYTES
@@ -75,15 +85,28 @@ class PushServer:
                 self.broker.counters.unauthenticated_closed += 1
                 oldest.abort()
             self._unauthenticated[connection] = self.now_ms()
+        self._wheel.put(connection, connection.due_ms)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
     def authenticated(self, connection: PushConnection) -> None:
         self._unauthenticated.pop(connection, None)
+        self._wheel.put(connection, connection.due_ms)
+
+    def attend(self, connection: PushConnection) -> None:
+        """Look after a connection with the next tick."""
+        self._attended.add(connection)
+
+    def deliver_late(self, connection: PushConnection) -> None:
+        """Deliver in the late pass, with other subscribers that owe answers."""
+        self._late.add(connection)
 
     def closed(self, connection: PushConnection) -> None:
         self._connections.discard(connection)
         self._unauthenticated.pop(connection, None)
+        self._wheel.discard(connection)
+        self._attended.discard(connection)
+        self._late.discard(connection)
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         """Finish this after its connection is gone."""
@@ -103,23 +126,43 @@ class PushServer:
     # Time
 
     def _tick(self) -> None:
-        """Look after the next connections; all had their turn after `TICK_S`."""
+        """Look after the next connections; all that may be due had their turn after `TICK_S`."""
         now_ms = self.now_ms()
         self._timer = None
-        login_ms = self.broker.current_settings.security.login_timeout_ms
+        self._end_logins(now_ms)
         if not self._due:
-            self._due = list(self._connections)
+            self._due = self._take_due(now_ms)
             self._turns = -(-len(self._due) // _LOOKED_AFTER_AT_ONCE) or 1
         turn, self._due = self._due[:_LOOKED_AFTER_AT_ONCE], self._due[_LOOKED_AFTER_AT_ONCE:]
         for connection in turn:
-            since = self._unauthenticated.get(connection)
-            if since is not None and now_ms - since >= login_ms:
-                self.broker.counters.unauthenticated_closed += 1
-                connection.abort()
-            elif connection.is_open:
+            if connection.is_open:
                 connection.run(partial(self._look_after, connection, now_ms))
+            if connection.is_open:
+                self._wheel.put(connection, connection.due_ms)
+                if connection.wants_attention:
+                    self._attended.add(connection)
         if self._connections:
             self._timer = asyncio.get_running_loop().call_later(TICK_S / self._turns, self._tick)
+
+    def _take_due(self, now_ms: int) -> list[PushConnection]:
+        """Those that have their turn in this tick: all of them where topics or leaders may have changed."""
+        due = self._wheel.take(now_ms)
+        attended, self._attended = self._attended, OrderedSet()
+        image = self.broker.metadata.image
+        if image is not self._image:
+            self._image = image
+            return list(self._connections)
+        return list(dict.fromkeys([*due, *attended])) if attended else due
+
+    def _end_logins(self, now_ms: int) -> None:
+        """Close connections that have not authenticated in time."""
+        login_ms = self.broker.current_settings.security.login_timeout_ms
+        for connection, since in list(self._unauthenticated.items()):
+            if now_ms - since < login_ms:
+                return
+            self.broker.counters.unauthenticated_closed += 1
+            del self._unauthenticated[connection]
+            connection.abort()
 
     def _look_after(self, connection: PushConnection, now_ms: int) -> None:
         subscription = connection.subscription
@@ -150,6 +193,7 @@ class PushServer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._late.close()
         for connection in list(self._connections):
             connection.end("shutdown", "the broker stops")
         await asyncio.sleep(0)

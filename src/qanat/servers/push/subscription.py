@@ -270,12 +270,20 @@ class LogSubscription:
         """Look at the topics and at the ledger, and repeat what was not answered."""
         self._look_at_topics()
         self._look()
-        if self._readers.is_behind:
-            self._readers.pump()
+        self._readers.look()
+
+    @property
+    def wants_tick(self) -> bool:
+        """Whether `tick` has something to do soon, although nothing has happened."""
+        return self.mode is Mode.LOG or bool(self._missing) or self._readers.wants_look
 
     def pump(self) -> None:
         """The socket has room again."""
         self._readers.pump()
+
+    def pump_late(self) -> None:
+        """The late pass."""
+        self._readers.pump_late()
 
     def _look(self) -> None:
         if self.mode is Mode.LOG:
