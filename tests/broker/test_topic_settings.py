@@ -48,7 +48,14 @@ OF_KAFKA = {
     "unclean.leader.election.enable": (1, "unclean.leader.election.enable"),
 }
 
-OF_QANAT: dict[str, tuple[int, str | None]] = {"consume.groups": (7, None), "mirror.source": (2, None)}
+OF_QANAT: dict[str, tuple[int, str | None]] = {
+    "consume.groups": (7, None),
+    "mirror.source": (2, None),
+    "value.format": (2, None),
+    "value.framing": (2, None),
+    "value.message": (2, None),
+    "value.schema": (2, None),
+}
 
 
 def test_the_table_has_what_kafka_has_in_the_order_of_names() -> None:

@@ -13,8 +13,8 @@ from qanat.api.api_table import SERVED
 from qanat.model.errors import QanatError
 
 CONVERSATIONS = sorted(script.load())
-NOT_IN_KAFKA = ("GetReplicaLogInfo",)
-"""Between brokers, and not served by Kafka 4.1 or 4.2 (KIP-966)."""
+NOT_IN_KAFKA = ("GetReplicaLogInfo", "GetTelemetrySubscriptions", "PushTelemetry")
+"""Between brokers, and not served by Kafka 4.1 or 4.2 (KIP-966); served by Kafka with a plug-in only (KIP-714)."""
 FOR_EVERYONE = ("ApiVersions", "SaslHandshake", "SaslAuthenticate")
 SOME_USERS = ("none", "literal", "denied", "root")
 _BY_A_USER = re.compile(r"(\w+) v(\d+) \[([\w-]+)\]")

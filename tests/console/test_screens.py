@@ -27,6 +27,8 @@ SCREENS = {
     "queues/mailers": "acquired",
     "dead-letters": "orders.dlq",
     "transactions": "There is no transactional id.",
+    "clients": "No client is asked for metrics.",
+    "edge": "This cluster has no nodes below it.",
     "pipelines": "No pipeline has run in this cluster.",
     "security": "User:ANONYMOUS",
     "health": "healthy",

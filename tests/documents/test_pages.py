@@ -67,6 +67,7 @@ RUN = {
     "docs/operating/bench.md": Page(
         "qanat start", (("--records 1000000", "--records 2000"), ("--seconds 30", "--seconds 1"), ("200000", "2000"))
     ),
+    "docs/operating/client-metrics.md": Page("qanat start"),
     "docs/operating/cluster.md": Page(),
     "docs/operating/command-line.md": Page(
         ORDERS + "qanat profile set local --bootstrap localhost:9092",

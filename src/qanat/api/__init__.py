@@ -13,6 +13,7 @@
 - `groups`              consumer groups and their offsets
 - `share`               share groups (KIP-932) and their state
 - `transactions`        transactions and producer ids
+- `client_metrics`      metrics that clients push (KIP-714)
 - `topics`, `configs`, `cluster`, `security`  administration
 
 A module per API opens with its card: the versions served, what each added, where it deliberately differs from Kafka.

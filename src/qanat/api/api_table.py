@@ -121,6 +121,9 @@ _SERVED = (
     ServedApi(ApiKey.DELETE_ACLS, 1, 3, "api.security.delete_acls"),
     ServedApi(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, "api.security.describe_user_scram_credentials"),
     ServedApi(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, "api.security.alter_user_scram_credentials"),
+    ServedApi(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, "api.client_metrics.get_telemetry_subscriptions"),
+    ServedApi(ApiKey.PUSH_TELEMETRY, 0, 0, "api.client_metrics.push_telemetry"),
+    ServedApi(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "api.configs.list_config_resources"),
     ServedApi(ApiKey.GET_REPLICA_LOG_INFO, 0, 0, "api.cluster.get_replica_log_info"),
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from qanat.api.records.refused_batches import RefusedBatches
 from qanat.security.authentication import Principal
@@ -38,6 +38,10 @@ class Caller(Protocol):
         """The client's address, without its port."""
 
     @property
+    def peer(self) -> str:
+        """The client's address with its port."""
+
+    @property
     def security(self) -> CallerSecurity | None:
         """What decides about its requests; None where every client of its listener may do everything."""
 
@@ -65,3 +69,15 @@ class Caller(Protocol):
 
     def cancel_on_disconnect(self, waiting: asyncio.Future[Any]) -> None:
         """Cancel `waiting` when the client disconnects."""
+
+
+@runtime_checkable
+class SoftwareNote(Protocol):
+    """A caller that remembers the name and version of its software, which ApiVersions says once."""
+
+    client_software: tuple[str, str]
+
+
+def software_of(caller: Caller) -> tuple[str, str]:
+    """Name and version of a client's software; empty where it has not said them."""
+    return caller.client_software if isinstance(caller, SoftwareNote) else ("", "")

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from qanat.broker.edge.registry import EdgeRegistry
     from qanat.broker.group_lag import GroupLagCollector
     from qanat.broker.metadata.push_refreshes import PushRefreshes
+    from qanat.broker.runtime.client_metrics import ClientMetrics
     from qanat.broker.security.acl_authorizer import AclAuthorizer
     from qanat.broker.settings.group_settings import GroupConfigs
     from qanat.broker.share.administration import ShareAdministration
@@ -114,7 +115,9 @@ class Broker:
         self.metadata_changes.on_topic_deleted = self._forget_share_states
         self.controller_loop = ControllerLoop(self, self.current_settings, self.peers, self.replica_logs)
         self.failure_detection = FailureDetection(self, self.peers)
-        self._events = MetadataEvents(self, self._forget_offsets, lambda: self.group_configs.forget())
+        self._events = MetadataEvents(
+            self, self._forget_offsets, lambda: self.group_configs.forget(), self._forget_subscriptions
+        )
 
     def _make_metadata(self, store: MetadataStore, at_start: InForce, transactions: TransactionSettings) -> None:
         self.metadata = ImageWatcher(store, lambda events: self._events.dispatch(events))
@@ -192,6 +195,12 @@ class Broker:
         from qanat.broker.settings.group_settings import GroupConfigs
 
         return GroupConfigs(self.metadata.image, lambda: self.current_settings.groups)
+
+    @cached_property
+    def client_metrics(self) -> ClientMetrics:
+        from qanat.broker.runtime.client_metrics import ClientMetrics
+
+        return ClientMetrics(self.node_id, self.metadata.image, steady_ms)
 
     @cached_property
     def transactions(self) -> TransactionCoordinator:
@@ -296,6 +305,10 @@ class Broker:
         self.group_configs.forget()
         if self.is_made("groups"):
             self.groups.apply_settings(settings)
+
+    def _forget_subscriptions(self) -> None:
+        if self.is_made("client_metrics"):
+            self.client_metrics.forget_subscriptions()
 
     def _forget_offsets(self, topic: str) -> None:
         if self.is_made("groups"):

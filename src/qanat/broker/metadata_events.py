@@ -49,10 +49,12 @@ class MetadataEvents:
         targets: EventTargets,
         on_topic_deleted: Callable[[str], None],
         on_group_config: Callable[[], None],
+        on_client_metrics: Callable[[], None] = lambda: None,
     ) -> None:
         self._targets = targets
         self._on_topic_deleted = on_topic_deleted
         self._on_group_config = on_group_config
+        self._on_client_metrics = on_client_metrics
 
     def dispatch(self, events: Sequence[Event]) -> None:
         """Settings take effect at once, replicas are opened or removed, whichever broker has changed the metadata."""
@@ -80,6 +82,8 @@ class MetadataEvents:
                 targets.current_settings.apply()
             case keys.GroupConfigKey():
                 self._on_group_config()
+            case keys.ClientMetricsKey():
+                self._on_client_metrics()
             case keys.FormatKey():
                 self._on_format_level()
             case keys.FailureReportKey() | keys.EvictionKey() as key:

@@ -63,6 +63,8 @@ class MetadataImage:
         self.topics_since: dict[str, Revision] = {}
         self.broker_configs: dict[int | None, Mapping[str, str]] = {}
         self.group_configs: dict[str, Mapping[str, str]] = {}
+        self.client_metrics: dict[str, Mapping[str, str]] = {}
+        """Subscriptions to metrics of clients, by their names."""
         self.failure_reports: dict[int, values.FailureReport] = {}
         """Brokers that another broker reports as failed."""
         self.evictions: dict[int, values.Eviction] = {}
@@ -220,10 +222,8 @@ class MetadataImage:
                 broker_config = values.decode(values.BrokerConfig, value)
                 self.broker_configs[node_id] = broker_config.overrides
                 self._learn_flushing(broker_config, event)
-            case keys.GroupConfigKey(group_id):
-                self.group_configs[group_id] = values.decode(values.GroupConfig, value).overrides
-            case keys.PushRefreshKey(topic_id, group_id):
-                self.push_refreshes[str(topic_id), group_id] = values.decode(PushRefresh, value)
+            case keys.GroupConfigKey() | keys.PushRefreshKey() | keys.ClientMetricsKey():
+                self._learn_clients(key, value)
             case keys.FailureReportKey() | keys.EvictionKey() | keys.ReplicaFaultsKey():
                 self._learn_failure(key, value)
             case keys.AclKey() | keys.CredentialKey() | keys.ApiKeyKey() | keys.ScramSecretKey():
@@ -232,6 +232,17 @@ class MetadataImage:
                 pass
             case unknown:
                 assert_never(unknown)
+
+    def _learn_clients(
+        self, key: keys.GroupConfigKey | keys.PushRefreshKey | keys.ClientMetricsKey, value: bytes
+    ) -> None:
+        match key:
+            case keys.GroupConfigKey(group_id):
+                self.group_configs[group_id] = values.decode(values.GroupConfig, value).overrides
+            case keys.PushRefreshKey(topic_id, group_id):
+                self.push_refreshes[str(topic_id), group_id] = values.decode(PushRefresh, value)
+            case keys.ClientMetricsKey(name):
+                self.client_metrics[name] = values.decode(values.ClientMetricsConfig, value).overrides
 
     def _learn_cluster(self, key: keys.ClusterKey | keys.FormatKey | keys.ControllerKey, event: Event) -> None:
         match key:
@@ -312,8 +323,8 @@ class MetadataImage:
                 self.partition_states.pop((str(topic_id), number), None)
             case keys.BrokerConfigKey(node_id):
                 self.broker_configs.pop(node_id, None)
-            case keys.GroupConfigKey() | keys.PushRefreshKey():
-                self._forget_group(parsed)
+            case keys.GroupConfigKey() | keys.PushRefreshKey() | keys.ClientMetricsKey():
+                self._forget_clients(parsed)
             case keys.FailureReportKey() | keys.EvictionKey() | keys.ReplicaFaultsKey():
                 self._forget_failure(parsed)
             case keys.AclKey() | keys.CredentialKey() | keys.ApiKeyKey() | keys.ScramSecretKey():
@@ -332,12 +343,14 @@ class MetadataImage:
             case keys.ControllerKey():
                 self.controller = None
 
-    def _forget_group(self, key: keys.GroupConfigKey | keys.PushRefreshKey) -> None:
+    def _forget_clients(self, key: keys.GroupConfigKey | keys.PushRefreshKey | keys.ClientMetricsKey) -> None:
         match key:
             case keys.GroupConfigKey(group_id):
                 self.group_configs.pop(group_id, None)
             case keys.PushRefreshKey(topic_id, group_id):
                 self.push_refreshes.pop((str(topic_id), group_id), None)
+            case keys.ClientMetricsKey(name):
+                self.client_metrics.pop(name, None)
 
     def _forget_node(self, key: keys.BrokerKey | keys.NodeDirectoryKey) -> None:
         match key:

@@ -19,6 +19,7 @@
     /qanat/credentials/<user>/<mechanism>       `ScramCredential`; the user with %2F for / and the like
     /qanat/scram-secret                         `ScramSecret`, written once
     /qanat/api-keys/<id>                        `ApiKey`; the id is the part of a key that is shown
+    /qanat/client-metrics/<name>                `ClientMetricsConfig`; the name as in `group-configs`
     /qanat/push-refreshes/<topic id>/<group id> `PushRefresh`, the newest one; the group as in `group-configs`
 
 Reserved for later: /qanat/client-quotas/,
@@ -60,6 +61,7 @@ CREDENTIALS = ROOT + "credentials/"
 SCRAM_SECRET = ROOT + "scram-secret"
 API_KEYS = ROOT + "api-keys/"
 PUSH_REFRESHES = ROOT + "push-refreshes/"
+CLIENT_METRICS = ROOT + "client-metrics/"
 
 _ALL_BROKERS = "default"
 
@@ -105,6 +107,12 @@ def group_config(group_id: str) -> str:
     from urllib.parse import quote  # Costly to import at every start, for settings that few groups have.
 
     return GROUP_CONFIGS + quote(group_id, safe="")
+
+
+def client_metrics(name: str) -> str:
+    from urllib.parse import quote
+
+    return CLIENT_METRICS + quote(name, safe="")
 
 
 def acl(digest: str) -> str:
@@ -217,6 +225,12 @@ class GroupConfigKey(Struct, frozen=True):
     group_id: str
 
 
+class ClientMetricsKey(Struct, frozen=True):
+    """A subscription to metrics of clients."""
+
+    name: str
+
+
 class AclKey(Struct, frozen=True):
     """An ACL."""
 
@@ -275,6 +289,7 @@ Key = (
     | ApiKeyKey
     | ScramSecretKey
     | PushRefreshKey
+    | ClientMetricsKey
 )
 
 _SINGLE: dict[str, Key] = {
@@ -316,6 +331,8 @@ def parse(key: str) -> Key | None:
             return _group_config(rest)
         case "partitions":
             return _partition(rest)
+        case "client-metrics":
+            return _client_metrics(rest)
         case "push-refreshes":
             return _push_refresh(rest)
         case "acls" | "credentials" | "api-keys":
@@ -329,6 +346,13 @@ def _group_config(rest: str) -> GroupConfigKey | None:
 
     group_id = unquote(rest)
     return GroupConfigKey(group_id) if group_config(group_id) == GROUP_CONFIGS + rest else None
+
+
+def _client_metrics(rest: str) -> ClientMetricsKey | None:
+    from urllib.parse import unquote
+
+    name = unquote(rest)
+    return ClientMetricsKey(name) if client_metrics(name) == CLIENT_METRICS + rest else None
 
 
 def _push_refresh(rest: str) -> PushRefreshKey | None:

@@ -1,4 +1,4 @@
-"""Changes of settings of topics, brokers and groups, decided.
+"""Changes of settings of topics, brokers, groups and subscriptions to metrics of clients, decided.
 
 The log defines what a setting means: the caller passes `check_configs`, which raises `InvalidSettingError`
 (`LogSettings.parse` does).
@@ -29,6 +29,8 @@ LIST_SETTINGS: Mapping[str, str] = {
     "leader.replication.throttled.replicas": "",
 }
 """Settings to which a value can be appended, or from which one can be removed, with their defaults."""
+SUBSCRIPTIONS_MAX = 1000
+"""Subscriptions to metrics of clients: every client is matched with all of them."""
 MIRROR_SOURCE = "mirror.source"
 """The setting that makes a topic a mirror of a parent's."""
 FLUSH_SETTINGS = ("flush.messages", "log.flush.interval.messages")
@@ -134,6 +136,28 @@ def decide_all_group_configs(
     return ConfigPlan(f"group {group_id}", overrides, (image.unchanged(key),), (operation,))
 
 
+def decide_client_metrics(
+    image: MetadataImage, name: str, changes: Sequence[ConfigChange], check_configs: CheckConfigs
+) -> ConfigPlan | Rejection:
+    """Change some settings of one subscription."""
+    wanted = _changed(image.client_metrics.get(name, {}), changes)
+    return wanted if isinstance(wanted, Rejection) else decide_all_client_metrics(image, name, wanted, check_configs)
+
+
+def decide_all_client_metrics(
+    image: MetadataImage, name: str, configs: Mapping[str, str | None], check_configs: CheckConfigs
+) -> ConfigPlan | Rejection:
+    """Set exactly these; a subscription without settings is none."""
+    overrides = checked(configs, check_configs)
+    if isinstance(overrides, Rejection):
+        return overrides
+    key = keys.client_metrics(name)
+    if overrides and name not in image.client_metrics and len(image.client_metrics) >= SUBSCRIPTIONS_MAX:
+        return _bad(f"There are {SUBSCRIPTIONS_MAX} subscriptions to client metrics already: remove one first.")
+    operation = Put(key, values.encode(values.ClientMetricsConfig(overrides=overrides))) if overrides else Delete(key)
+    return ConfigPlan(f"client metrics {name}", overrides, (image.unchanged(key),), (operation,))
+
+
 def _flush_set_at(image: MetadataImage, key: str, before: Mapping[str, str], after: Mapping[str, str]) -> int:
     """Since when records are flushed as they are after the change.
 
@@ -160,7 +184,7 @@ def checked(configs: Mapping[str, str | None], check_configs: CheckConfigs) -> d
     try:
         check_configs(overrides)
     except InvalidSettingError as error:
-        return _bad(str(error))
+        return Rejection(error.code, str(error))
     return overrides
 
 

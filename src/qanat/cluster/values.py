@@ -97,6 +97,13 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     overrides: dict[str, str]
 
 
+class ClientMetricsConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """A subscription to metrics of clients, by its settings."""
+
+    version: int = 1
+    overrides: dict[str, str]
+
+
 class Listener(msgspec.Struct, frozen=True, kw_only=True):
     """An address of a broker."""
 

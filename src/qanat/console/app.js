@@ -12,7 +12,9 @@ const PARTS = [
   { id: "queues", label: "Queues", key: "q" },
   { id: "dead-letters", label: "Dead letters", key: "d" },
   { id: "transactions", label: "Transactions", key: "x" },
+  { id: "clients", label: "Clients", key: "l" },
   { id: "pipelines", label: "Pipelines", key: "p" },
+  { id: "edge", label: "Edge tree", key: "e" },
   { id: "security", label: "Users and rules", key: "u" },
   { id: "health", label: "Health", key: "h" },
 ];
@@ -24,6 +26,8 @@ const MODULES = {
   queues: () => import("./screens/queues.js"),
   "dead-letters": () => import("./screens/dead_letters.js"),
   transactions: () => import("./screens/transactions.js"),
+  clients: () => import("./screens/clients.js"),
+  edge: () => import("./screens/edge.js"),
   pipelines: () => import("./screens/pipelines.js"),
   security: () => import("./screens/security.js"),
   health: () => import("./screens/health.js"),

@@ -24,6 +24,7 @@ from qanat.wire.kafka.messages import (
     fetch,
     get_replica_log_info,
     initialize_share_group_state,
+    list_config_resources,
     list_groups,
     list_partition_reassignments,
     list_transactions,
@@ -50,6 +51,8 @@ _ID = bytes(16)
 
 NEVER_REFUSED = {
     ApiKey.API_VERSIONS: "every client may ask",
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "every client may ask what to say of itself",
+    ApiKey.PUSH_TELEMETRY: "every client may speak of itself",
     ApiKey.SASL_HANDSHAKE: "every client may authenticate",
     ApiKey.SASL_AUTHENTICATE: "every client may authenticate",
 }
@@ -140,6 +143,10 @@ ROWS: dict[ApiKey, tuple[Callable[[int], Any], Callable[[int], ErrorCode]]] = {
     ),
     ApiKey.END_TXN: (lambda version: end_txn.EndTxnRequest(TRANSACTION, 1, 0, True), lambda version: _TRANSACTION),
     ApiKey.WRITE_TXN_MARKERS: (_markers, lambda version: _CLUSTER),
+    ApiKey.LIST_CONFIG_RESOURCES: (
+        lambda version: list_config_resources.ListConfigResourcesRequest([16] if version else []),
+        lambda version: _CLUSTER,
+    ),
     ApiKey.TXN_OFFSET_COMMIT: (_txn_commit, lambda version: _TRANSACTION),
     ApiKey.DESCRIBE_PRODUCERS: (
         lambda version: describe_producers.DescribeProducersRequest([describe_producers.TopicRequest(TOPIC, [0])]),

@@ -14,6 +14,7 @@ import re
 from typing import TYPE_CHECKING
 
 from qanat.api.api_table import SERVED
+from qanat.api.caller import SoftwareNote
 from qanat.api.request_context import RequestContext
 from qanat.cluster import keys
 from qanat.cluster.format_levels import FEATURE, NEWEST, OLDEST
@@ -42,6 +43,8 @@ _STAGING = 1
 """The level of staged uploads (`wire.staged_upload`): each broker takes them or not, so it is not finalized."""
 _FROM_ZERO_FROM = 4
 """Older versions cannot name features that begin at 0."""
+_SHOWN = 100
+"""Characters that are kept of what a client says of its software."""
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """A client's software name and version, as Kafka accepts them."""
 
@@ -54,6 +57,9 @@ def authorize(request: ApiVersionsRequest, access: AccessCheck) -> Verdict:
 def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
     if context.version >= 3 and not _is_named_well(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if isinstance(context.caller, SoftwareNote):
+        software = request.client_software_name, request.client_software_version
+        context.caller.client_software = software[0][:_SHOWN], software[1][:_SHOWN]
     image = context.broker.metadata.image
     return ApiVersionsResponse(
         api_keys=_served(),

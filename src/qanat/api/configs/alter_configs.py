@@ -1,4 +1,4 @@
-"""AlterConfigs (33): set exactly these settings of a topic, a broker, all brokers or a group; reset all others.
+"""AlterConfigs (33): set exactly these settings of a topic, broker, group or client metrics; reset all others.
 
 v0   all in one    v2   flexible
 
@@ -16,6 +16,7 @@ from qanat.cluster.rejection import Rejection
 from qanat.cluster.topic_configs import (
     ConfigPlan,
     decide_all_broker_configs,
+    decide_all_client_metrics,
     decide_all_configs,
     decide_all_group_configs,
 )
@@ -30,7 +31,9 @@ from qanat.wire.kafka.messages.alter_configs import (
 if TYPE_CHECKING:
     from qanat.api.authorization import AccessCheck, Verdict
 
-_DECISIONS = ConfigDecisions(decide_all_configs, decide_all_group_configs, decide_all_broker_configs)
+_DECISIONS = ConfigDecisions(
+    decide_all_configs, decide_all_group_configs, decide_all_broker_configs, decide_all_client_metrics
+)
 
 
 def authorize(request: AlterConfigsRequest, access: AccessCheck) -> Verdict:

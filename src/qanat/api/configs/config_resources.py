@@ -1,6 +1,7 @@
 """Config resources: their types, and the checks that the three config APIs share.
 
-Topics, brokers and groups have configurations; broker loggers and client metrics have none yet, and are refused.
+Topics, brokers, groups and subscriptions to client metrics have configurations; broker loggers have none, and are
+refused.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from qanat.api.request_context import RequestContext
 from qanat.broker.broker import Broker
 from qanat.broker.settings.dynamic_settings import DYNAMIC
 from qanat.broker.settings.effective_settings import broker_entries
+from qanat.cluster.client_metrics import parse_subscription
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.topic_configs import CheckConfigs, ConfigPlan
@@ -69,11 +71,12 @@ async def alter_each(
 
 @dataclass(frozen=True, slots=True)
 class ConfigDecisions(Generic[Wanted]):
-    """How an API decides what it wants of the settings of a topic, of a group, and of one broker or all."""
+    """How an API decides what it wants of the settings of each kind of resource."""
 
     of_topic: Callable[[MetadataImage, str, Wanted, CheckConfigs], ConfigPlan | Rejection]
     of_group: Callable[[MetadataImage, str, Wanted, CheckConfigs], ConfigPlan | Rejection]
     of_broker: Callable[[MetadataImage, int | None, Wanted, CheckConfigs], ConfigPlan | Rejection]
+    of_client_metrics: Callable[[MetadataImage, str, Wanted, CheckConfigs], ConfigPlan | Rejection]
 
 
 async def carry_out(
@@ -92,6 +95,8 @@ async def carry_out(
             return decisions.of_topic(image, name, wanted, broker.current_settings.check_topic)
         if resource.resource_type == ResourceType.GROUP:
             return decisions.of_group(image, name, wanted, broker.group_configs.check)
+        if resource.resource_type == ResourceType.CLIENT_METRICS:
+            return decisions.of_client_metrics(image, name, wanted, parse_subscription)
         check = partial(broker.current_settings.check_broker, is_for_all=not name)
         return decisions.of_broker(image, int(name) if name else None, wanted, check)
 
@@ -133,6 +138,8 @@ def judge_change(resource_type: int, name: str, settings: Sequence[str], broker:
         return judge_topic(name, broker.metadata.image)
     if resource_type == ResourceType.GROUP:
         return None if name else NO_GROUP
+    if resource_type == ResourceType.CLIENT_METRICS:
+        return None if name else NO_SUBSCRIPTION
     if resource_type != ResourceType.BROKER:
         return wrong_type(resource_type)
     if name and (rejection := judge_broker(name, broker, str(broker.node_id))) is not None:
@@ -156,5 +163,6 @@ def missing_value(name: str) -> Rejection:
     return Rejection(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
 
 
+NO_SUBSCRIPTION = Rejection(ErrorCode.INVALID_REQUEST, "Default client metrics resources are not allowed.")
 NO_GROUP = Rejection(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
 REPEATED = Rejection(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")

@@ -1,4 +1,4 @@
-"""DescribeConfigs (32): the settings of topics, brokers and groups, with their sources and meanings.
+"""DescribeConfigs (32): the settings of topics, brokers, groups and client metrics, with their sources and meanings.
 
 v1   sources and synonyms (older versions are not served)    v3   types and documentation    v4   flexible
 
@@ -11,13 +11,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qanat.api.configs.authorization import authorize_resources
-from qanat.api.configs.config_resources import NO_GROUP, ResourceType, judge_broker, judge_topic, wrong_type
+from qanat.api.configs.client_metrics import client_metrics_entry
+from qanat.api.configs.config_resources import (
+    NO_GROUP,
+    NO_SUBSCRIPTION,
+    ResourceType,
+    judge_broker,
+    judge_topic,
+    wrong_type,
+)
 from qanat.api.configs.dry_run_denials import NAME as DENIALS
 from qanat.api.configs.dry_run_denials import denials_entry
 from qanat.api.configs.group_lag import asks_for_lag, broker_entry, group_entry
 from qanat.api.configs.queue_records import NAME as QUEUE_RECORDS
 from qanat.api.configs.queue_records import queue_entry
 from qanat.api.request_context import RequestContext
+from qanat.broker.settings.client_metrics_settings import client_metrics_entries
 from qanat.broker.settings.effective_settings import (
     SettingEntry,
     broker_entries,
@@ -65,6 +74,8 @@ def _describe(
     is_broker = resource.resource_type == ResourceType.BROKER and resource.resource_name
     if is_broker and DENIALS in asked and (entry := denials_entry(context.broker)) is not None:
         found.append(entry)
+    if is_broker and (entry := client_metrics_entry(context.broker, asked)) is not None:
+        found.append(entry)
     if asks_for_lag(resource) and (entry := _lag(resource, context)) is not None:
         found.append(entry)
     if QUEUE_RECORDS in asked and resource.resource_type == ResourceType.GROUP:
@@ -95,6 +106,8 @@ def _entries(resource: DescribeConfigsResource, context: RequestContext) -> list
         )
     if resource.resource_type == ResourceType.GROUP:
         return broker.group_configs.entries(name) if name else NO_GROUP
+    if resource.resource_type == ResourceType.CLIENT_METRICS:
+        return client_metrics_entries(image.client_metrics.get(name, {})) if name else NO_SUBSCRIPTION
     return wrong_type(resource.resource_type)
 
 

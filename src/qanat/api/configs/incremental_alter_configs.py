@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (44): change some settings of a topic, a broker, all brokers or a group.
+"""IncrementalAlterConfigs (44): change some settings of a topic, a broker, all brokers, a group or client metrics.
 
 v0   set, delete, append to a list, subtract from a list    v1   flexible
 
@@ -19,6 +19,7 @@ from qanat.cluster.topic_configs import (
     ConfigChange,
     ConfigPlan,
     decide_broker_configs,
+    decide_client_metrics,
     decide_configs,
     decide_group_configs,
 )
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 _CHANGES_MAX = 1_000
 """No topic has that many settings: one of the first thousand different names is already refused."""
 _ACTS = {int(act): act for act in ConfigAct}
-_DECISIONS = ConfigDecisions(decide_configs, decide_group_configs, decide_broker_configs)
+_DECISIONS = ConfigDecisions(decide_configs, decide_group_configs, decide_broker_configs, decide_client_metrics)
 
 
 def authorize(request: IncrementalAlterConfigsRequest, access: AccessCheck) -> Verdict:

@@ -1,4 +1,4 @@
-"""Settings of topics, brokers and groups over the protocol: DescribeConfigs, IncrementalAlterConfigs."""
+"""Settings over the protocol, of topics, brokers, groups, client metrics: DescribeConfigs, IncrementalAlterConfigs."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ from qanat.wire.kafka.registry import ApiKey
 
 TOPIC = 2
 BROKER = 4
+CLIENT_METRICS = 16
 GROUP = 32
-KINDS = {"topic": TOPIC, "broker": BROKER, "group": GROUP}
+KINDS = {"topic": TOPIC, "broker": BROKER, "group": GROUP, "client-metrics": CLIENT_METRICS}
 
 _SET, _DELETE = 0, 1
 ALTER_COLUMNS = ("name", "setting", "value", "done")

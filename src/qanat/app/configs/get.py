@@ -16,9 +16,9 @@ from qanat.wire.kafka.messages.describe_configs import DescribeConfigsResourceRe
 
 _COLUMNS = ("setting", "value", "source", "read_only", "meaning")
 _SOURCES = {1: "topic", 2: "broker, changed", 3: "all brokers, changed", 4: "broker, at start", 5: "default"}
-_SOURCES |= {8: "group"}
+_SOURCES |= {7: "client metrics", 8: "group"}
 _DEFAULT = 5
-Kind = Literal["topic", "broker", "group"]
+Kind = Literal["topic", "broker", "group", "client-metrics"]
 
 
 def get(
@@ -39,9 +39,9 @@ def get(
     Parameters
     ----------
     kind:
-        `topic`, `broker` or `group`.
+        `topic`, `broker`, `group` or `client-metrics`.
     name:
-        The topic's or group's name, or the broker's number. A group need not exist yet.
+        The topic's, group's or subscription's name, or the broker's number. A group need not exist yet.
     settings:
         Only these.
     changed:

@@ -29,13 +29,14 @@ def set_settings(
         qanat config set topic orders retention.ms=3600000
         qanat config set broker 1 --delete log.retention.ms --dry-run
         qanat config set group workers share.auto.offset.reset=earliest
+        qanat config set client-metrics all "metrics=*" interval.ms=30000
 
     Parameters
     ----------
     kind:
-        `topic`, `broker` or `group`.
+        `topic`, `broker`, `group` or `client-metrics`.
     name:
-        The topic's or group's name, or the broker's number. A group need not exist yet.
+        The topic's, group's or subscription's name, or the broker's number. A group need not exist yet.
     settings:
         name=value, as many as needed.
     delete:

@@ -6,6 +6,7 @@
 - `cooperative_yield`   long work of one request, cut into pieces so that others are served meanwhile
 - `steady_clock`        the event loop's clock
 - `peers`               requests to other brokers
+- `client_metrics`      metrics that clients push (KIP-714), and who may push which when
 - `operator_events`     log events about logs, disks and committed changes
 
 Rule: it imports no other package of the broker.

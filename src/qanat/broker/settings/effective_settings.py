@@ -38,6 +38,7 @@ class SettingSource(IntEnum):
     ALL_BROKERS = 3
     AT_START = 4
     DEFAULT = 5
+    CLIENT_METRICS = 7
     GROUP = 8
 
 

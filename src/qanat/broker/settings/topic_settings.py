@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from qanat.broker.settings.setting_kinds import LONG_MAX, Form, SettingKind
 from qanat.log.settings import LogSettings
-from qanat.model.errors import InvalidSettingError
+from qanat.model.errors import InvalidSettingError, MalformedMessageError
 from qanat.model.spelling import did_you_mean
 
 _BOOLEAN = Form(SettingKind.BOOLEAN)
@@ -274,6 +274,31 @@ _ROWS = (
         "Whether a replica that is not in sync may lead when no other is left, at the price of what it lacks.",
         "unclean.leader.election.enable",
     ),
+    TopicSetting(
+        "value.format",
+        Form(SettingKind.STRING, choices=("", "avro", "protobuf")),
+        "",
+        "How values are written, for those who look at them (search, live tail, console): `avro` or `protobuf`. "
+        "Brokers store any bytes.",
+    ),
+    TopicSetting(
+        "value.framing",
+        Form(SettingKind.STRING, choices=("none", "confluent")),
+        "none",
+        "With `value.format`: `confluent` where values begin with the prefix of a schema registry.",
+    ),
+    TopicSetting(
+        "value.message",
+        Form(SettingKind.STRING),
+        "",
+        "With `value.format` protobuf: the message, where the descriptor has several.",
+    ),
+    TopicSetting(
+        "value.schema",
+        Form(SettingKind.STRING),
+        "",
+        "With `value.format`: the schema of Avro as JSON, or the base64 of a file descriptor set of Protobuf.",
+    ),
 )
 
 TOPIC_SETTINGS: Mapping[str, TopicSetting] = {row.name: row for row in _ROWS}
@@ -312,6 +337,8 @@ def parse(overrides: Mapping[str, str]) -> TopicSettings:
         raise InvalidSettingError(
             "cleanup.policy=consume needs consume.groups: name the share groups that must be past a record"
         )
+    if known.get("value.format"):
+        _check_value_format(known)
     is_unclean_allowed = known.get("unclean.leader.election.enable") == "true"
     return TopicSettings(
         log,
@@ -320,6 +347,20 @@ def parse(overrides: Mapping[str, str]) -> TopicSettings:
         is_unclean_allowed,
         known.get("mirror.source", ""),
     )
+
+
+def _check_value_format(known: Mapping[str, str]) -> None:
+    """Refuse a schema that values could never be read by."""
+    from qanat.wire.value_formats import ValueFormat, value_reader
+
+    form = ValueFormat.of_settings(known)
+    assert form is not None, "it is named"
+    if not form.schema.strip():
+        raise InvalidSettingError(f"value.format={form.format} needs value.schema")
+    try:
+        value_reader(form)
+    except MalformedMessageError as fault:
+        raise InvalidSettingError(f"Invalid value for configuration value.schema: {fault}") from None
 
 
 def _setting(name: str) -> TopicSetting:

@@ -1,7 +1,7 @@
 /** Records of a topic: seek, search, live tail, produce, edit and republish, download. */
 
-import { get, path, post, query, stream } from "../api.js";
-import { Badge, Component, Dialog, Doing, Field, Refusal, createRef, html, say } from "../widgets.js";
+import { get, patch, path, post, query, stream } from "../api.js";
+import { Badge, Component, Dialog, Doing, Field, Refusal, Screen, createRef, html, say } from "../widgets.js";
 import { contentOf, count, csvCell, download, hex, indented, isJson, kindOf, time } from "../formats.js";
 
 const SHOWN_MAX = 500;
@@ -9,13 +9,17 @@ const TAIL_MS = 250;
 const BUDGET_MS = 700;
 const PAGE = 100;
 const LAST_SEARCHED = 1_000_000;
+const FORMATS = { "": "As it is", avro: "Avro", protobuf: "Protobuf" };
+
+/** How values of a topic are decoded in this tab, where the reader said so; a schema is too long for an address. */
+const decodings = new Map();
 
 /** The newest first; among equal times by place. */
 const newestFirst = (one, other) => other.timestamp - one.timestamp || other.partition - one.partition || other.offset - one.offset;
 const keyOf = (row) => `${row.partition}/${row.offset}`;
 
 export default class Records extends Component {
-  state = { where: this.props.query.where ?? "", begin: this.props.query.from ?? "last", partition: this.props.query.partition ?? "", rows: [], scanned: 0, left: 0, cursor: null, isBusy: false, isComplete: false, isTail: false, problem: null, chosen: null, producing: null };
+  state = { where: this.props.query.where ?? "", begin: this.props.query.from ?? "last", partition: this.props.query.partition ?? "", rows: [], scanned: 0, left: 0, cursor: null, isBusy: false, isComplete: false, isTail: false, problem: null, chosen: null, producing: null, decoding: decodings.get(this.props.name) ?? null, isDecoding: false };
 
   componentDidMount() {
     this.search();
@@ -42,7 +46,7 @@ export default class Records extends Component {
     const share = Math.max(5, Math.ceil(PAGE / (partition === "" ? this.partitions : 1)));
     const place = begin === "last" ? { last: where ? LAST_SEARCHED : share } : { from: begin };
     const isNewest = begin === "last" && !where;
-    return { where, partition, encoding: "text", count: isNewest ? 500 : PAGE, budget_ms: BUDGET_MS, ...place };
+    return { where, partition, ...this.state.decoding, encoding: "text", count: isNewest ? 500 : PAGE, budget_ms: BUDGET_MS, ...place };
   }
 
   /** Search from the beginning of the range, or from where the search before came to. */
@@ -75,7 +79,7 @@ export default class Records extends Component {
     this.stop();
     this.setState({ isTail: true, rows: [], scanned: 0, left: 0, problem: null, isComplete: false });
     let pending = [];
-    const source = (this.source = stream(this.props.name, { from: "latest", encoding: "text" }));
+    const source = (this.source = stream(this.props.name, { ...this.state.decoding, from: "latest", encoding: "text" }));
     source.onmessage = (event) => {
       const row = JSON.parse(event.data);
       if (this.state.partition === "" || row.partition === Number(this.state.partition)) pending.push(row);
@@ -97,8 +101,15 @@ export default class Records extends Component {
     else download(`${this.props.name}.csv`, "text/csv", ["partition,offset,timestamp,key,value", ...rows.map((row) => [row.partition, row.offset, row.timestamp, row.key, row.value].map(csvCell).join(","))].join("\r\n"));
   };
 
+  /** Look again, with other eyes. */
+  decode = (decoding) => {
+    if (decoding) decodings.set(this.props.name, decoding);
+    else decodings.delete(this.props.name);
+    this.setState({ decoding, isDecoding: false }, () => this.search());
+  };
+
   render({ name }, state) {
-    const { where, begin, partition, isBusy, isTail, problem, chosen, producing, cursor, isComplete, rows, scanned, left } = state;
+    const { decoding, isDecoding, where, begin, partition, isBusy, isTail, problem, chosen, producing, cursor, isComplete, rows, scanned, left } = state;
     const shown = [...rows].sort(newestFirst);
     return html`
       <form class="bar" onSubmit=${(event) => { event.preventDefault(); this.search(); }}>
@@ -107,6 +118,7 @@ export default class Records extends Component {
         <input type="number" min="0" aria-label="Partition" placeholder="All partitions" style=${{ width: "130px" }} value=${partition} onInput=${(event) => this.setState({ partition: event.target.value })} />
         ${isBusy ? html`<button type="button" onClick=${this.stop}>Stop</button>` : html`<button class="main">Search</button>`}
         ${isTail ? html`<button type="button" onClick=${this.stop}>Stop live tail</button>` : html`<button type="button" onClick=${this.tail}>Live tail</button>`}
+        <button type="button" onClick=${() => this.setState({ isDecoding: true })}>${decoding ? `Decoded: ${FORMATS[decoding.value_format] ?? "as it is"}` : "Decode …"}</button>
         <button type="button" data-new onClick=${() => this.setState({ producing: { partition: "", key: "", value: "", headers: {} } })}>Produce</button>
       </form>
       ${problem && html`<${Refusal} problem=${problem} />`}
@@ -118,6 +130,7 @@ export default class Records extends Component {
       <${List} rows=${shown} isLoading=${isBusy || isTail} onChoose=${(row) => this.setState({ chosen: row })} />
       ${cursor && !isComplete && !isBusy && !isTail && html`<p><button onClick=${() => this.search(cursor)}>Search on</button></p>`}
       ${chosen && html`<${RecordView} topic=${name} row=${chosen} onClose=${() => this.setState({ chosen: null })} onRepublish=${(row) => this.setState({ chosen: null, producing: row })} />`}
+      ${isDecoding && html`<${Decode} topic=${name} decoding=${decoding} onClose=${() => this.setState({ isDecoding: false })} onDone=${this.decode} />`}
       ${producing && html`<${Produce} topic=${name} record=${producing} onClose=${() => this.setState({ producing: null })} onDone=${() => !isTail && this.search()} />`}
     `;
   }
@@ -173,11 +186,11 @@ class RecordView extends Component {
   }
 
   render({ topic, row, onClose, onRepublish }, { form }) {
-    const content = contentOf(row.value, row.value_encoding);
-    const schema = kindOf(content);
+    const content = row.value_bytes ? contentOf(row.value_bytes, "base64") : contentOf(row.value, row.value_encoding);
+    const schema = row.value_format ? "" : kindOf(content);
     const forms = [...(this.canJson ? ["json"] : []), ...(this.isText ? ["text"] : []), "hex"];
     const headers = Object.entries(row.headers);
-    const copied = { partition: String(row.partition), key: row.key_encoding ? row.key : row.key ?? "", keyEncoding: row.key_encoding, hasKey: row.key !== null, value: row.value ?? "", valueEncoding: row.value_encoding, isNull: row.value === null, headers: row.headers };
+    const copied = { partition: String(row.partition), key: row.key_encoding ? row.key : row.key ?? "", keyEncoding: row.key_encoding, hasKey: row.key !== null, value: row.value_bytes ?? row.value ?? "", valueEncoding: row.value_bytes ? "base64" : row.value_encoding, isNull: row.value === null, headers: row.headers };
     return html`<${Dialog} title="Record ${row.offset} of partition ${row.partition}" isWide onClose=${onClose}>
       <div class="record">
         <dl class="pairs">
@@ -185,7 +198,8 @@ class RecordView extends Component {
           <dt>Time</dt><dd class="mono">${time(row.timestamp)}</dd>
           <dt>Key</dt><dd class="mono">${row.key ?? "none"} ${row.key_encoding && html`<${Badge} text="base64" />`}</dd>
           ${headers.map(([name, value]) => html`<dt key=${name}>Header</dt><dd class="mono">${name}: ${value ?? "null"}</dd>`)}
-          <dt>Value</dt><dd>${content === null ? "null" : `${count(content.length)} bytes`} ${schema && schema !== "null" && html`<${Badge} text=${`${schema} of a registry, not decoded`} />`}</dd>
+          <dt>Value</dt><dd>${content === null ? "null" : `${count(content.length)} bytes`} ${schema && schema !== "null" && html`<${Badge} text=${`${schema} of a registry, not decoded`} />`} ${row.value_format && html`<${Badge} text=${FORMATS[row.value_format]} tone="good" />`}</dd>
+          ${row.value_problem && html`<dt>Not decoded</dt><dd>${row.value_problem}</dd>`}
         </dl>
         ${content !== null && html`
           <div class="bar" role="group" aria-label="Form of the value">${forms.map((one) => html`<button class="small ${one === form ? "main" : ""}" aria-pressed=${one === form} onClick=${() => this.setState({ form: one })}>${one === "json" ? "JSON" : one === "text" ? "Text" : "Hex"}</button>`)}</div>
@@ -195,6 +209,57 @@ class RecordView extends Component {
           <button class="main" onClick=${() => onRepublish(copied)}>Edit and republish</button>
         </div>
       </div>
+    <//>`;
+  }
+}
+
+/** By which schema values are shown: in this tab, or for everybody, as the topic's settings. */
+class Decode extends Screen {
+  every = 0;
+  form = createRef();
+
+  async load(signal) {
+    const { configs } = await get(path`/configs/topics/${this.props.topic}`, signal).catch((fault) => (fault.status === 403 ? { configs: [] } : Promise.reject(fault)));
+    const set = Object.fromEntries(configs.map((one) => [one.name, one.value]));
+    const { decoding } = this.props;
+    const format = decoding?.value_format ?? set["value.format"] ?? "";
+    this.setState({ format: format === "none" ? "" : format });
+    return decoding ?? { value_schema: set["value.schema"], value_message: set["value.message"], value_framing: set["value.framing"] };
+  }
+
+  parameters(given) {
+    return { value_format: given.format || "none", value_schema: given.schema ?? "", value_message: given.message ?? "", value_framing: given.framing ?? "none" };
+  }
+
+  /** For everybody: a setting of the topic, which the broker checks. */
+  save = async () => {
+    const given = Object.fromEntries(new FormData(this.form.current.closest("form")));
+    const wanted = this.parameters(given);
+    const configs = given.format
+      ? { "value.format": given.format, "value.schema": wanted.value_schema, "value.message": wanted.value_message || null, "value.framing": wanted.value_framing }
+      : { "value.format": null, "value.schema": null, "value.message": null, "value.framing": null };
+    try {
+      await patch(path`/configs/topics/${this.props.topic}`, { configs });
+      say(`The format is a setting of ${this.props.topic} now.`);
+      this.props.onDone(null);
+    } catch (fault) {
+      this.setState({ problem: fault });
+    }
+  };
+
+  render() {
+    return html`<${Dialog} title="Decode values of ${this.props.topic}" isWide onClose=${this.props.onClose}>${super.render()}<//>`;
+  }
+
+  show(known) {
+    const { format } = this.state;
+    return html`<${Doing} label="Show" act=${async (given) => this.props.onDone(this.parameters(given))} extra=${html`<button type="button" onClick=${this.save}>Save for everybody</button>`}>
+      <div class="fields" ref=${this.form}>
+        <${Field} label="Format"><select name="format" value=${format} autofocus onChange=${(event) => this.setState({ format: event.target.value })}>${Object.entries(FORMATS).map(([value, label]) => html`<option value=${value} selected=${value === format}>${label}</option>`)}</select><//>
+        ${format && html`<${Field} label="Prefix of a schema registry"><select name="framing"><option value="none">None</option><option value="confluent" selected=${known.value_framing === "confluent"}>Confluent's, five bytes</option></select><//>`}
+      </div>
+      ${format && html`<${Field} label="Schema" hint=${format === "avro" ? "Avro's JSON" : "protoc --include_imports --descriptor_set_out=/dev/stdout FILE.proto | base64 -w0"}><textarea name="schema" required spellcheck=${false} rows="8">${known.value_schema ?? ""}</textarea><//>`}
+      ${format === "protobuf" && html`<${Field} label="Message" hint="Where the descriptor has several: shop.Order"><input name="message" defaultValue=${known.value_message ?? ""} spellcheck=${false} /><//>`}
     <//>`;
   }
 }

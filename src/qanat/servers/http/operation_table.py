@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from qanat.servers.http import console_files
 from qanat.servers.http.admin import (
+    client_metrics_admin,
     cluster_admin,
     config_admin,
     health,
@@ -39,6 +40,7 @@ DOCUMENTED = (
     *push_refreshes.OPERATIONS,
     *config_admin.OPERATIONS,
     *cluster_admin.OPERATIONS,
+    *client_metrics_admin.OPERATIONS,
     *pipeline_runs.OPERATIONS,
     *security_admin.OPERATIONS,
     *session_admin.OPERATIONS,

@@ -32,6 +32,13 @@ if TYPE_CHECKING:
 OnFault = Callable[[KafkaConnection, BaseException], None]
 
 
+class KafkaClient(KafkaProtocol):
+    """A connection with what its client said of itself; here, because the connection itself is compiled."""
+
+    client_software = ("", "")
+    """Name and version, as ApiVersions said."""
+
+
 class KafkaListener:
     """Serves its endpoints: `bind` claims them, `serve` starts to answer, `close` ends both."""
 
@@ -130,7 +137,7 @@ class KafkaListener:
             await server.start_serving()
 
     def _accept(self, endpoint: KafkaEndpoint, principal: Principal = ANONYMOUS) -> asyncio.BaseProtocol:
-        connection = KafkaProtocol(self.dispatcher.handle, self._limits, self._forget, self._cut_off)
+        connection = KafkaClient(self.dispatcher.handle, self._limits, self._forget, self._cut_off)
         connection.listener_name, connection.listener_protocol = endpoint.name, endpoint.protocol
         connection.is_inter_broker = connection.is_over_inter_broker = endpoint.is_inter_broker
         connection.principal = principal

@@ -8,6 +8,7 @@ Labels are bounded: APIs, error codes, states; topics and groups, which the oper
 from __future__ import annotations
 
 from qanat import __version__
+from qanat.servers.metrics.client_families import CLIENTS
 from qanat.servers.metrics.edge_families import EDGE
 from qanat.servers.metrics.group_families import GROUPS, TRANSACTIONS
 from qanat.servers.metrics.handler_families import HANDLERS
@@ -60,5 +61,6 @@ FAMILIES: tuple[ObservedFamily, ...] = (
     *TRANSACTIONS,
     *HANDLERS,
     *EDGE,
+    *CLIENTS,
     *_PROCESS,
 )

@@ -12,6 +12,7 @@ from qanat.wire.kafka.messages import (
     describe_configs,
     describe_topic_partitions,
     incremental_alter_configs,
+    list_config_resources,
     metadata,
 )
 from qanat.wire.kafka.registry import ApiKey
@@ -20,7 +21,7 @@ from verify.conformance.play import Play
 from verify.conformance.script import await_absence, make_topic, secured_conversation, topic_id
 from verify.conformance.users import USERS
 
-TOPIC, BROKER, GROUP = 2, 4, 32
+TOPIC, BROKER, METRICS, GROUP = 2, 4, 16, 32
 _NO_CREATION_FROM, _METADATA_IDS_FROM, _DELETE_IDS_FROM = 4, 12, 6
 
 
@@ -148,3 +149,13 @@ def permissions_to_create_topics_by_metadata(play: Play) -> None:
         code = answer.topics[0].error_code
         is_refused = code not in (0, 3, 5)
         play.note(f"Metadata v12 [{user}]: a new topic", {"error_code": code} if is_refused else "it is created")
+
+
+@secured_conversation
+def permissions_on_names_of_settings(play: Play) -> None:
+    """Subscriptions to metrics of clients: their names, and their settings."""
+
+    def listed(cast: Cast, version: int) -> Any:
+        return list_config_resources.ListConfigResourcesRequest([METRICS] if version else [])
+
+    ask_each(play, prepared(play), {ApiKey.LIST_CONFIG_RESOURCES: listed})

@@ -1,4 +1,4 @@
-"""Administration of settings of topics, brokers and groups, under Kafka's names."""
+"""Administration of settings of topics, brokers, groups and subscriptions to client metrics, under Kafka's names."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from qanat.wire.kafka.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from qanat.wire.kafka.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 from qanat.wire.kafka.registry import ApiKey
 
 ConfigChanges = dict[str, str | int | float | bool | None]
@@ -31,6 +32,7 @@ _KINDS: Mapping[str, ResourceType] = {
     "topics": ResourceType.TOPIC,
     "brokers": ResourceType.BROKER,
     "groups": ResourceType.GROUP,
+    "client-metrics": ResourceType.CLIENT_METRICS,
 }
 _SOURCES: Mapping[int, str] = {
     1: "topic",
@@ -38,6 +40,7 @@ _SOURCES: Mapping[int, str] = {
     3: "all brokers",
     4: "start of the broker",
     5: "default",
+    7: "client metrics",
     8: "group",
 }
 ALL_BROKERS = "all"
@@ -71,6 +74,13 @@ class Configs(msgspec.Struct):
     configs: list[ConfigView]
 
 
+class ConfigNames(msgspec.Struct):
+    """What of a kind has settings."""
+
+    kind: str
+    names: list[str]
+
+
 class ConfigsToAlter(RequestBody, frozen=True):
     """Settings to change."""
 
@@ -99,6 +109,15 @@ def _name(exchange: Exchange, kind: ResourceType) -> str:
     """The name in the protocol; all brokers together have the empty one."""
     name = exchange.path["name"]
     return "" if kind is ResourceType.BROKER and name == ALL_BROKERS else name
+
+
+async def list_configured(exchange: Exchange) -> ConfigNames:
+    kind = _kind(exchange)
+    response: ListConfigResourcesResponse = await exchange.context.gateway.call(
+        exchange.caller, ApiKey.LIST_CONFIG_RESOURCES, ListConfigResourcesRequest([int(kind)])
+    )
+    check(response.error_code, f"names of {exchange.path['kind']}")
+    return ConfigNames(exchange.path["kind"], sorted(one.resource_name for one in response.config_resources))
 
 
 async def describe_configs(exchange: Exchange) -> Configs:
@@ -176,9 +195,18 @@ def _where(exchange: Exchange, kind: ResourceType, name: str | None = None) -> i
 OPERATIONS = (
     Operation(
         "GET",
+        "/api/v1/configs/{kind}",
+        list_configured,
+        "List what of a kind has settings: topics, brokers, groups with settings of their own, client-metrics",
+        "configs",
+        answer=ConfigNames,
+        choices={"kind": tuple(_KINDS)},
+    ),
+    Operation(
+        "GET",
         "/api/v1/configs/{kind}/{name}",
         describe_configs,
-        "Settings in force of a topic (kind topics), broker (brokers; name all) or group (groups)",
+        "Settings in force of a topic (kind topics), broker (brokers; name all), group (groups) or client-metrics",
         "configs",
         query=ConfigsQuery,
         answer=Configs,
@@ -188,7 +216,7 @@ OPERATIONS = (
         "PATCH",
         "/api/v1/configs/{kind}/{name}",
         alter_configs,
-        "Change settings of a topic, a broker, all brokers or a group",
+        "Change settings of a topic, a broker, all brokers, a group or client-metrics",
         "configs",
         body=ConfigsToAlter,
         answer=ConfigsAltered,

@@ -23,6 +23,7 @@ from qanat.wire.records import open_batch, wrapped
 if TYPE_CHECKING:
     from qanat.wire.batch_header import BatchHeader, Buffer
     from qanat.wire.record_reader import RawRecord
+    from qanat.wire.value_formats import ReadValue
 
 Encoding = Literal["auto", "text", "base64"]
 _NULL = Raw(b"null")
@@ -45,6 +46,12 @@ class Message(msgspec.Struct, gc=False):
     """Only where the key is not text."""
     value_encoding: Literal["text", "base64"] | UnsetType = UNSET
     """Only where the value is not JSON."""
+    value_format: str | UnsetType = UNSET
+    """Only where the value was decoded: `avro` or `protobuf`."""
+    value_bytes: str | UnsetType = UNSET
+    """The bytes of a decoded value, as base64."""
+    value_problem: str | UnsetType = UNSET
+    """Why the value could not be decoded by the schema."""
 
 
 class OpenedBatches:
@@ -85,6 +92,21 @@ def _records(header: BatchHeader, payload: Buffer, position: int) -> Iterator[tu
         offset = header.base_offset + raw[2]
         if offset >= position:
             yield offset, wrapped(header.base_timestamp + raw[1]) if fixed is None else fixed, raw
+
+
+def to_decoded_message(
+    partition: int, offset: int, timestamp: int, raw: RawRecord, encoding: Encoding, found: ReadValue, value_format: str
+) -> Message:
+    """One record as JSON, with its value as a schema reads it."""
+    if found.text is None or raw[4] is None:
+        message = to_message(partition, offset, timestamp, raw, encoding)
+        message.value_problem = found.problem
+        return message
+    plain = (*raw[:4], found.text, raw[5])
+    message = to_message(partition, offset, timestamp, plain, "auto" if encoding == "base64" else encoding)
+    message.value_format = value_format
+    message.value_bytes = base64.b64encode(raw[4]).decode()
+    return message
 
 
 def to_message(partition: int, offset: int, timestamp: int, raw: RawRecord, encoding: Encoding) -> Message:

@@ -21,18 +21,20 @@ from msgspec import Meta
 from qanat.connection.records.filter_expression import Condition, WrongConditionError
 from qanat.servers.http.dead_letters.selecting import Where
 from qanat.servers.http.exchange import Exchange
-from qanat.servers.http.inputs import Parameters
 from qanat.servers.http.operations import Operation
 from qanat.servers.http.problems import Problem
 from qanat.servers.http.records.consume import Isolation, time_of
 from qanat.servers.http.records.partition_reads import EARLIEST, LATEST, Cursor
-from qanat.servers.http.records.record_json import Encoding, Message, to_message
+from qanat.servers.http.records.record_json import Encoding, Message, to_decoded_message, to_message
 from qanat.servers.http.records.record_parsing import PartitionNumber
+from qanat.servers.http.records.value_decoding import DecodingQuery, reader_of
 from qanat.wire.records import Record
 
 if TYPE_CHECKING:
     from qanat.cluster import values
     from qanat.servers.http.records.record_json import OpenedBatches
+    from qanat.wire.record_reader import RawRecord
+    from qanat.wire.value_formats import ReadValue
 
 _PIECE_S = 0.002
 _CHECKED_AT_ONCE = 32
@@ -40,11 +42,12 @@ _FETCH_BYTES = 1024 * 1024
 _RETRY_S = 0.05
 
 
-class SearchQuery(Parameters, frozen=True):
+class SearchQuery(DecodingQuery, frozen=True):
     """What to look for, and where."""
 
     where: Where | None = None
-    """The condition, as of `qanat consume --where`, without `matches`; without it every record."""
+    """The condition, as of `qanat consume --where`, without `matches`; without it every record. `json` is the decoded
+    value."""
     partition: PartitionNumber | None = None
     """Only this partition."""
     cursor: str | None = None
@@ -90,6 +93,8 @@ class _Search:
         self._topic = topic.name
         self._query = query
         self._condition = condition_of(query.where)
+        self._reader = reader_of(exchange, topic.name, query)
+        self._checked_at_once = _CHECKED_AT_ONCE if self._reader is None else 1
         self._count = min(query.count, exchange.context.settings.http_max_poll_records)
         self._bytes_left = exchange.context.settings.http_answer_max_bytes
         self.positions = positions
@@ -136,12 +141,14 @@ class _Search:
                     return
                 self.scanned += 1
                 self.positions[number] = offset + 1
-                if self._holds(number, offset, timestamp, raw):
-                    self.messages.append(to_message(number, offset, timestamp, raw, self._query.encoding))
-                    self._bytes_left -= len(raw[3] or b"") + len(raw[4] or b"")
+                found = None if self._reader is None or raw[4] is None else self._reader.read(raw[4])
+                value = raw[4] if found is None or found.text is None else found.text
+                if self._holds(number, offset, timestamp, raw, value):
+                    self.messages.append(self._message(number, offset, timestamp, raw, found))
+                    self._bytes_left -= len(raw[3] or b"") + len(value or b"")
                     if self._is_over:
                         return
-                if not self.scanned % _CHECKED_AT_ONCE and perf_counter() - self._piece_began >= _PIECE_S:
+                if not self.scanned % self._checked_at_once and perf_counter() - self._piece_began >= _PIECE_S:
                     await self._rest()
                     if self._is_over:
                         return
@@ -149,13 +156,16 @@ class _Search:
         after = batches.next_offset
         self.positions[number] = max(self.positions[number], after if after > position else end)
 
-    def _holds(
-        self, number: int, offset: int, timestamp: int, raw: tuple[int, int, int, object, object, object]
-    ) -> bool:
+    def _message(self, number: int, offset: int, timestamp: int, raw: RawRecord, found: ReadValue | None) -> Message:
+        if found is None or self._reader is None:
+            return to_message(number, offset, timestamp, raw, self._query.encoding)
+        return to_decoded_message(number, offset, timestamp, raw, self._query.encoding, found, self._reader.format)
+
+    def _holds(self, number: int, offset: int, timestamp: int, raw: RawRecord, value: bytes | None) -> bool:
         if self._condition is None:
             return True
-        headers = tuple((name.decode("utf-8", "replace"), text) for name, text in raw[5]) if raw[5] else ()  # type: ignore[attr-defined]
-        return self._condition.holds(number, Record(offset, timestamp, raw[3], raw[4], headers))  # type: ignore[arg-type]
+        headers = tuple((name.decode("utf-8", "replace"), text) for name, text in raw[5]) if raw[5] else ()
+        return self._condition.holds(number, Record(offset, timestamp, raw[3], value, headers))
 
     async def _rest(self) -> None:
         """Give way to everything else, for as long as the piece took."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from qanat.model.errors import QanatError
 from qanat.servers.http.problems import Problem, problem_of
 from qanat.servers.http.records.partition_reads import Cursor
-from qanat.servers.http.records.record_json import Encoding, Message, to_message
+from qanat.servers.http.records.record_json import Encoding, Message, to_decoded_message, to_message
 from qanat.servers.http.streams.multi_leader_fetch import MultiLeaderFetch
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from qanat.servers.http.records.record_json import OpenedBatches
     from qanat.wire.kafka.messages.fetch import PartitionData
     from qanat.wire.record_reader import RawRecord
+    from qanat.wire.value_formats import ValueReader
 
 FETCH_BYTES = 256 * 1024
 PIECE_BYTES = 32 * 1024
@@ -59,6 +60,7 @@ class StreamWriter:
         *,
         is_committed: bool,
         encoding: Encoding,
+        reader: ValueReader | None = None,
         render: Callable[[Message, Cursor], bytes],
     ) -> None:
         self._context = context
@@ -67,6 +69,7 @@ class StreamWriter:
         self.cursor = cursor
         self._is_committed = is_committed
         self._encoding = encoding
+        self._reader = reader
         self._render = render
 
     async def pieces(self, flow: Flow) -> AsyncGenerator[list[bytes], None]:
@@ -122,7 +125,7 @@ class StreamWriter:
         while (records := await self._next(batches, number)) is not None:
             for offset, timestamp, raw in records:
                 offsets[number] = offset + 1
-                text = self._render(to_message(number, offset, timestamp, raw, self._encoding), self.cursor)
+                text = self._render(self._message(number, offset, timestamp, raw), self.cursor)
                 piece.append(text)
                 size += len(text)
                 if size >= PIECE_BYTES:
@@ -131,6 +134,12 @@ class StreamWriter:
         offsets[number] = batches.next_offset
         if piece:
             yield piece
+
+    def _message(self, number: int, offset: int, timestamp: int, raw: RawRecord) -> Message:
+        if self._reader is None or raw[4] is None:
+            return to_message(number, offset, timestamp, raw, self._encoding)
+        found = self._reader.read(raw[4])
+        return to_decoded_message(number, offset, timestamp, raw, self._encoding, found, self._reader.format)
 
     async def _next(self, batches: OpenedBatches, number: int) -> Iterator[tuple[int, int, RawRecord]] | None:
         try:

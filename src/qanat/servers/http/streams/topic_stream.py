@@ -7,14 +7,14 @@ from collections.abc import Callable
 import msgspec
 
 from qanat.servers.http.exchange import Exchange
-from qanat.servers.http.inputs import Parameters
 from qanat.servers.http.records.consume import Isolation, begin_at
 from qanat.servers.http.records.partition_reads import Cursor
 from qanat.servers.http.records.record_json import Encoding, Message
+from qanat.servers.http.records.value_decoding import DecodingQuery, reader_of
 from qanat.servers.http.streams.stream_writer import StreamWriter
 
 
-class StreamQuery(Parameters, frozen=True):
+class StreamQuery(DecodingQuery, frozen=True):
     """What to stream."""
 
     cursor: str | None = None
@@ -41,5 +41,6 @@ async def open_stream(
         cursor,
         is_committed=query.isolation == "read_committed",
         encoding=query.encoding,
+        reader=reader_of(exchange, topic.name, query),
         render=render,
     )
