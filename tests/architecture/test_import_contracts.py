@@ -69,6 +69,8 @@ def test_every_contract_is_kept() -> None:
         ("qanat/log/segments/indexes.py", "import qanat.log.partition_log"),
         ("qanat/log/retention.py", "import qanat.log.truncation"),
         ("qanat/spark/__init__.py", "import qanat.broker"),
+        ("qanat/client/settings.py", "import qanat.spark"),
+        ("qanat/spark/options/__init__.py", "import qanat.wire.kafka.messages.produce"),
         ("qanat/servers/http/paging.py", "import qanat.servers.kafka.listener"),
         ("qanat/servers/kafka/codec_worker.py", "import qanat.servers.http.paging"),
         ("qanat/testing/__init__.py", "import qanat.app.main"),

@@ -133,7 +133,7 @@ async def test_a_topic_that_is_new_is_made_by_the_first_send(broker: EmbeddedBro
 
 async def test_a_lost_answer_doubles_nothing_and_keeps_the_order(broker: EmbeddedBroker) -> None:
     async with AsyncProducer(
-        broker.bootstrap_servers, request_timeout_ms=500, batch_size=2000, linger_ms=0
+        broker.bootstrap_servers, request_timeout_ms=500, batch_size=2000, linger_ms=0, retries=20
     ) as producer:
         for number in range(2000):
             if number in (300, 900, 1500):

@@ -12,7 +12,15 @@ import pytest
 from tests.client.judge import read_all
 from tools.servers import free_port
 
-from qanat.client import AsyncProducer, ClosedError, DeliveryError, FencedError, MessageTooLargeError, Producer
+from qanat.client import (
+    AsyncProducer,
+    ClosedError,
+    DeliveryError,
+    FencedError,
+    MessageTooLargeError,
+    Producer,
+    ProducerMetrics,
+)
 from qanat.client.errors import ForkedError, SerializationError
 from qanat.connection.cluster import TopicLeaders
 from qanat.connection.faults import RefusedError, UnreachableError
@@ -116,6 +124,45 @@ async def test_a_record_without_an_answer_fails_at_its_time_and_may_be_written(b
         await (await producer.send(TOPIC, b"1", partition=0))
     assert late.value.may_be_written
     broker.heal()
+    assert (await (await producer.send(TOPIC, b"2", partition=0))).offset == 2
+    with pytest.raises(DeliveryError):
+        await producer.close()
+
+
+async def test_retries_are_counted_and_no_more_than_were_asked_for(broker: EmbeddedBroker) -> None:
+    producer = AsyncProducer(broker.bootstrap_servers, retries=2, retry_backoff_ms=10)
+    await (await producer.send(TOPIC, b"0", partition=0))
+    lost = broker.lose_answer("Produce", times=2)
+    assert (await (await producer.send(TOPIC, b"1", partition=0))).offset == 1
+    assert (lost.struck, producer.metrics.retries) == (2, 2)
+    refused = broker.fail("Produce", ErrorCode.NOT_ENOUGH_REPLICAS, times=5)
+    with pytest.raises(DeliveryError, match="NOT_ENOUGH_REPLICAS"):
+        await (await producer.send(TOPIC, b"2", partition=0))
+    assert refused.struck == 3, "the first attempt, and two retries"
+    broker.heal()
+    assert (await (await producer.send(TOPIC, b"3", partition=0))).offset == 2
+    with pytest.raises(DeliveryError):
+        await producer.close()
+    assert producer.metrics == ProducerMetrics(
+        records=3, failed_records=1, batches=3, batch_bytes=producer.metrics.batch_bytes, requests=8, retries=4
+    )
+    assert producer.metrics.batch_bytes > 3 * 61
+
+
+async def test_the_search_for_a_leader_is_no_retry(broker: EmbeddedBroker) -> None:
+    async with AsyncProducer(broker.bootstrap_servers, retries=0, retry_backoff_ms=10) as producer:
+        await (await producer.send(TOPIC, b"0", partition=0))
+        moved = broker.fail("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=4)
+        assert (await (await producer.send(TOPIC, b"1", partition=0))).offset == 1
+        assert (moved.struck, producer.metrics.retries) == (4, 0)
+
+
+async def test_without_retries_a_lost_answer_is_an_error_and_what_follows_is_written(broker: EmbeddedBroker) -> None:
+    producer = AsyncProducer(broker.bootstrap_servers, retries=0)
+    await (await producer.send(TOPIC, b"0", partition=0))
+    broker.lose_answer("Produce")
+    with pytest.raises(DeliveryError, match="may be written all the same"):
+        await (await producer.send(TOPIC, b"1", partition=0))
     assert (await (await producer.send(TOPIC, b"2", partition=0))).offset == 2
     with pytest.raises(DeliveryError):
         await producer.close()

@@ -186,6 +186,35 @@ def test_a_gap_bumps_the_epoch_and_numbers_start_at_0() -> None:
     assert (again.epoch, again.sequence) == (1, 0)
 
 
+@pytest.mark.parametrize("is_transactional", [False, True])
+def test_a_batch_that_is_refused_for_good_leaves_its_numbers_to_the_next(is_transactional: bool) -> None:
+    pipeline = BatchPipeline(PRODUCER, 0, is_transactional=is_transactional)
+    pipeline.add(batch(3))
+    refused = pipeline.take(0.0)
+    assert refused is not None
+    assert pipeline.settle(refused, Outcome.REFUSED, 0.0)
+    assert refused.sequence == -1
+    (following,) = take_all(pipeline, 1)
+    assert (following.epoch, following.sequence) == (0, 0)
+
+
+def test_a_batch_whose_earlier_attempt_was_lost_keeps_its_numbers_when_it_is_refused() -> None:
+    pipeline = BatchPipeline(PRODUCER, 0)
+    (only,) = take_all(pipeline, 1)
+    pipeline.settle(only, Outcome.LOST, 0.0)
+    assert pipeline.take(0.0) is only
+    assert pipeline.settle(only, Outcome.REFUSED, 0.0)
+    (following,) = take_all(pipeline, 1)
+    assert following.sequence == 1
+
+
+def test_without_an_identity_an_order_that_is_not_ours_is_final() -> None:
+    pipeline = BatchPipeline()
+    (only,) = take_all(pipeline, 1)
+    assert pipeline.settle(only, Outcome.OUT_OF_ORDER, 0.0)
+    assert pipeline.is_idle
+
+
 def test_a_transactional_producer_does_not_bump_but_fails() -> None:
     pipeline = BatchPipeline(PRODUCER, 0, is_transactional=True)
     (only,) = take_all(pipeline, 1)

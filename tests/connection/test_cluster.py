@@ -13,12 +13,12 @@ from tests.connection.brokers import bad_broker, our_cluster
 from qanat.app.node.node import Node
 from qanat.app.settings.node_settings import NodeSettings
 from qanat.broker.settings.broker_settings import BrokerSettings
+from qanat.connection.batch_producer import produce
 from qanat.connection.cluster import Cluster, parse_bootstrap
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import NotOfferedError, OutOfTimeError, RefusedError, UnreachableError
 from qanat.connection.fetching import FetchLimits, fetch, whole_batches
 from qanat.connection.offsets import EARLIEST, LATEST, list_bounds, list_offsets
-from qanat.connection.producing import produce
 from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.messages.metadata import MetadataRequest
 from qanat.wire.kafka.registry import ApiKey

@@ -8,10 +8,10 @@ import pytest
 from tests.interop.conftest import kafka_jars
 from tools.kafka_broker import KafkaBroker
 
+from qanat.connection.batch_producer import produce
 from qanat.connection.cluster import Cluster, parse_bootstrap
 from qanat.connection.fetching import FetchLimits, fetch
 from qanat.connection.offsets import list_bounds
-from qanat.connection.producing import produce
 from qanat.wire.compression import Codec
 from qanat.wire.records import Record, encode_batch
 

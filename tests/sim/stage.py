@@ -12,10 +12,10 @@ from verify.clusters.plan import Plan
 from verify.clusters.run import ClusterRun
 
 from qanat.cluster import keys, values
+from qanat.connection.batch_producer import BatchProducer
 from qanat.connection.cluster import Address, Cluster
 from qanat.connection.deadline import Deadline
 from qanat.connection.fetching import FetchLimits, fetch
-from qanat.connection.producer import Producer
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.testing.simulation.loop import SimLoop
@@ -141,7 +141,7 @@ class Stage(ClusterRun):
 async def _send(cluster: Cluster, value: bytes, seconds: float) -> int | None:
     deadline = Deadline.after(seconds)
     try:
-        producer = await Producer.idempotent(cluster, deadline)
+        producer = await BatchProducer.idempotent(cluster, deadline)
         offsets = await producer.send(TOPIC, {0: encode_batch([Record(0, wall_ms(), b"", value)])}, deadline)
     except QanatError:
         return None

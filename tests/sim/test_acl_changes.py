@@ -12,11 +12,11 @@ from verify.clusters.machine import PORT, USERS_PORT, Machine, wall_ms
 from qanat.app.acls import acl_requests
 from qanat.broker.security.acl_entries import entry_of
 from qanat.cluster.acls import key_of
+from qanat.connection.batch_producer import produce
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
 from qanat.connection.fetching import FetchLimits, fetch
 from qanat.connection.link import Link
-from qanat.connection.producing import produce
 from qanat.model.error_codes import ErrorCode
 from qanat.security.acls import Acl
 from qanat.wire.records import Record, encode_batch

@@ -16,10 +16,10 @@ from qanat.cluster.controller import PartitionChange, commits
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.store import Delete, Lease, Put, Refused
 from qanat.cluster.values import NO_LEADER
+from qanat.connection.batch_producer import BatchProducer
 from qanat.connection.cluster import Cluster
 from qanat.connection.committed import commit_offsets, committed_offsets
 from qanat.connection.deadline import Deadline
-from qanat.connection.producer import Producer
 from qanat.model.error_codes import ErrorCode
 from qanat.testing.simulation.disk_faults import DiskFaults
 from qanat.wire.kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -227,7 +227,7 @@ def test_c18_a_leader_that_reaches_its_followers_but_not_the_store_goes_on_until
     async def script(stage: Stage) -> None:
         old = stage.leader
         async with Cluster(stage.bootstrap, "writer", 20.0) as cluster:
-            producer = await Producer.idempotent(cluster, Deadline.after(20.0))
+            producer = await BatchProducer.idempotent(cluster, Deadline.after(20.0))
             old.store.is_cut = True
             for number in range(20):
                 assert await _send_next(producer, number) == number
@@ -240,7 +240,7 @@ def test_c18_a_leader_that_reaches_its_followers_but_not_the_store_goes_on_until
     play(script)
 
 
-async def _send_next(producer: Producer, number: int) -> int:
+async def _send_next(producer: BatchProducer, number: int) -> int:
     batch = encode_batch([Record(0, wall_ms(), b"", f"{number}".encode())])
     return (await producer.send(TOPIC, {0: batch}, Deadline.after(10.0)))[0]
 
@@ -379,7 +379,7 @@ def test_c24_the_check_of_every_step_sees_a_member_that_lacks_what_is_committed(
 def test_c39_a_transaction_ends_in_a_partition_whose_leader_changed_before_the_marker() -> None:
     async def script(stage: Stage) -> None:
         async with Cluster(stage.bootstrap, "writer", 30.0) as cluster:
-            producer = await Producer.transactional(cluster, "x", 60_000, Deadline.after(30.0))
+            producer = await BatchProducer.transactional(cluster, "x", 60_000, Deadline.after(30.0))
             batch = encode_batch([Record(0, wall_ms(), b"", b"in a transaction")])
             await producer.send(TOPIC, {0: batch}, Deadline.after(30.0))
             old = stage.leader
@@ -400,7 +400,7 @@ def test_c39_a_transaction_ends_in_a_partition_whose_leader_changed_before_the_m
 def test_c39_whoever_was_replaced_unknowingly_does_not_say_that_a_transaction_was_ended_before() -> None:
     async def script(stage: Stage) -> None:
         async with Cluster(stage.bootstrap, "writer", 30.0) as cluster:
-            producer = await Producer.transactional(cluster, "x", 60_000, Deadline.after(30.0))
+            producer = await BatchProducer.transactional(cluster, "x", 60_000, Deadline.after(30.0))
             batch = encode_batch([Record(0, wall_ms(), b"", b"in a transaction")])
             await producer.send(TOPIC, {0: batch}, Deadline.after(30.0))
             await producer.end(Deadline.after(30.0), is_committed=True)
@@ -473,7 +473,7 @@ def test_c81_a_leader_whose_lease_was_taken_away_changes_no_in_sync_set_by_what_
 def test_c82_writing_and_reading_go_on_while_the_store_is_away_and_nobody_need_restart_anything() -> None:
     async def script(stage: Stage) -> None:
         async with Cluster(stage.bootstrap, "writer", 20.0) as cluster:
-            producer = await Producer.idempotent(cluster, Deadline.after(20.0))
+            producer = await BatchProducer.idempotent(cluster, Deadline.after(20.0))
             await asyncio.sleep(1.0)  # Every copy follows by then.
             for machine in stage.machines:
                 machine.store.is_cut = True

@@ -12,10 +12,10 @@ from verify.clusters import machine as machines
 from verify.clusters.machine import Machine, wall_ms
 
 from qanat.broker.replicas.partition import EndMarker
+from qanat.connection.batch_producer import BatchProducer
 from qanat.connection.cluster import Cluster
 from qanat.connection.committed import commit_offsets, committed_offsets
 from qanat.connection.deadline import Deadline
-from qanat.connection.producer import Producer
 from qanat.log.segments.aborted_index import AbortedTransaction
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
@@ -63,7 +63,7 @@ def test_c38_a_coordinator_that_dies_in_any_state_is_succeeded_by_one_with_the_s
 ) -> None:
     async def script(stage: Stage) -> None:
         async with Cluster(stage.bootstrap, "writer", 60.0) as cluster:
-            producer = await Producer.transactional(cluster, ID, 60_000, Deadline.after(60.0))
+            producer = await BatchProducer.transactional(cluster, ID, 60_000, Deadline.after(60.0))
             batch = encode_batch([Record(0, wall_ms(), b"", b"in a transaction")])
             await producer.send(TOPIC, {0: batch}, Deadline.after(60.0))
             old = _coordinator(stage)
@@ -139,13 +139,13 @@ def test_c71_a_transaction_lasts_as_long_as_it_may_whatever_the_wall_clock_shows
 
     async def script(stage: Stage) -> None:
         async with Cluster(stage.bootstrap, "writer", 60.0) as cluster:
-            producer = await Producer.transactional(cluster, ID, 20_000, Deadline.after(60.0))
+            producer = await BatchProducer.transactional(cluster, ID, 20_000, Deadline.after(60.0))
             batch = encode_batch([Record(0, wall_ms(), b"", b"in a transaction")])
             await producer.send(TOPIC, {0: batch}, Deadline.after(60.0))
             for number, jump_ms in enumerate((HOUR_MS, -HOUR_MS)):
                 skew_ms[0] = jump_ms
                 for other in range(10):  # Some are with the same coordinator, which looks at its deadlines.
-                    await Producer.transactional(cluster, f"{number} {other}", 20_000, Deadline.after(60.0))
+                    await BatchProducer.transactional(cluster, f"{number} {other}", 20_000, Deadline.after(60.0))
                 await asyncio.sleep(2.0)
             await producer.end(Deadline.after(60.0), is_committed=True)
         await stage.whole_again()

@@ -14,9 +14,9 @@ from verify.clusters.machine import Machine, wall_ms
 from qanat.broker.metadata import image_watcher
 from qanat.broker.replicas.partition import EndMarker
 from qanat.cluster.topics import CreateTopic
+from qanat.connection.batch_producer import BatchProducer
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
-from qanat.connection.producer import Producer
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
 from qanat.servers.http.context import HttpContext
@@ -45,7 +45,7 @@ def _run_on(machine: Machine, work: Awaitable[Any]) -> asyncio.Task[Any]:
 async def _coordinators(stage: Stage) -> list[Machine]:
     """The machine that coordinates the transactional id, and those that follow it, in the order of their election."""
     async with Cluster(stage.bootstrap, "first", 20.0) as cluster:
-        await Producer.transactional(cluster, NAME, 60_000, Deadline.after(20.0))
+        await BatchProducer.transactional(cluster, NAME, 60_000, Deadline.after(20.0))
     await asyncio.sleep(1.0)
     node = stage.leader.node
     assert node is not None

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxBytes
 
+from qanat.connection.batch_producer import BatchProducer
 from qanat.connection.batch_sizes import SizedBatch
 from qanat.connection.cluster import Cluster, parse_bootstrap
-from qanat.connection.producer import Producer
 from qanat.model.ids import TopicPartition
 from qanat.spark.offsets import OffsetRange, Offsets, from_json, to_json
 from qanat.spark.options.options import source_options
@@ -84,7 +84,7 @@ async def fill(broker: EmbeddedBroker, every: dict[int, list[bytearray]]) -> dic
     """Write batches, each on its own; their sizes by the offset that follows."""
     sizes: dict[TopicPartition, dict[int, int]] = {}
     async with Cluster(parse_bootstrap(broker.bootstrap_servers), "writer", 30.0) as cluster:
-        producer = await Producer.idempotent(cluster, cluster.deadline())
+        producer = await BatchProducer.idempotent(cluster, cluster.deadline())
         for number, some in every.items():
             ends = sizes.setdefault(TopicPartition("t", number), {})
             for batch in some:

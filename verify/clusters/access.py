@@ -26,11 +26,11 @@ from qanat.cluster import keys, values
 from qanat.cluster.acls import key_of
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.store import Put
+from qanat.connection.batch_producer import produce
 from qanat.connection.cluster import Address, Cluster
 from qanat.connection.deadline import Deadline
 from qanat.connection.fetching import FetchLimits, fetch
 from qanat.connection.link import Link
-from qanat.connection.producing import produce
 from qanat.connection.security import Credentials, Security
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError

@@ -11,12 +11,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from random import Random
 from typing import Any
 
+from qanat.connection.batch_producer import BatchProducer
 from qanat.connection.cluster import Address, Cluster
 from qanat.connection.committed import commit_offsets, committed_offsets
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import check
 from qanat.connection.fetching import FetchLimits, fetch
-from qanat.connection.producer import Producer
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.wire.kafka.messages.alter_partition_reassignments import (
@@ -135,7 +135,7 @@ class BackgroundLoad:
     async def _live_once(self, cluster: Cluster) -> None:
         deadline = Deadline.after(_OPERATION_S)
         await self._begin_life(cluster, deadline)
-        producer = await Producer.idempotent(cluster, deadline)
+        producer = await BatchProducer.idempotent(cluster, deadline)
         for _ in range(self._random.randint(1, 5)):
             value = str(self._life).encode()
             await producer.send(_BRIEF, {0: encode_batch([Record(0, wall_ms(), b"", value)])}, deadline)

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from itertools import count
 from random import Random
 
+from qanat.connection.batch_producer import BatchProducer
 from qanat.connection.cluster import Address, Cluster
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import RefusedError
 from qanat.connection.fetching import FetchLimits, fetch
-from qanat.connection.producer import Producer
 from qanat.model.errors import QanatError
 from qanat.wire.records import Record, encode_batch
 from verify.clusters.history import History, Outcome, Poll, Send
@@ -67,7 +67,7 @@ class Clients:
 
     async def _produce_until_trouble(self, name: str, cluster: Cluster, partition: int) -> None:
         try:
-            producer = await Producer.idempotent(cluster, Deadline.after(_OPERATION_S))
+            producer = await BatchProducer.idempotent(cluster, Deadline.after(_OPERATION_S))
         except QanatError:
             return
         while not self.is_over:
@@ -97,7 +97,7 @@ class Clients:
             async with self._cluster(name) as cluster:
                 try:
                     deadline = Deadline.after(_OPERATION_S)
-                    producer = await Producer.transactional(cluster, transactional_id, _TRANSACTION_MS, deadline)
+                    producer = await BatchProducer.transactional(cluster, transactional_id, _TRANSACTION_MS, deadline)
                     while not self.is_over:
                         await self._transaction(name, producer)
                         await asyncio.sleep(self._random.expovariate(1 / 0.1))
@@ -105,7 +105,7 @@ class Clients:
                     pass  # The next producer takes the transactional id over.
             await asyncio.sleep(self._random.uniform(0.01, 0.2))
 
-    async def _transaction(self, name: str, producer: Producer) -> None:
+    async def _transaction(self, name: str, producer: BatchProducer) -> None:
         number = next(self._transactions)
         partitions = self._random.sample(range(self._partitions), min(2, self._partitions))
         sends = {partition: self._new_sends(name, partition, number) for partition in partitions}

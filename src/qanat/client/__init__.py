@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from qanat.client.queue.consumers import AsyncQueueConsumer, QueueConsumer
     from qanat.client.queue.verdicts import FencingToken, Verdict
     from qanat.client.records import Metadata, Receipt, Record
+    from qanat.connection.producer_metrics import ProducerMetrics
     from qanat.connection.push.receiving import ResumePoint
     from qanat.connection.push.refreshing import Refresh, RefreshRange
     from qanat.model.ids import TopicPartition
@@ -97,6 +98,7 @@ __all__ = [
     "Metadata",
     "OffsetStore",
     "Producer",
+    "ProducerMetrics",
     "ProducerRecord",
     "PushConsumer",
     "PushProducer",
@@ -153,6 +155,7 @@ _HOMES = {
     "Metadata": "qanat.client.records",
     "OffsetStore": "qanat.client.consumer.offset_stores",
     "Producer": "qanat.client.producer.sync_producer",
+    "ProducerMetrics": "qanat.connection.producer_metrics",
     "ProducerRecord": "qanat.client.java_names",
     "PushConsumer": "qanat.client.push.consumers",
     "PushProducer": "qanat.client.push.producers",

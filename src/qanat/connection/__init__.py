@@ -20,15 +20,15 @@ and the command line.
 - `sizes`         sizes of partitions
 - `fetching`      records from partitions
 - `batch_sizes`   sizes of a partition's batches, one by one
-- `producing`     records to partitions
 - `assignors`     client-side assignors of consumer groups
 - `membership`    one member of a consumer group in the classic protocol: join, heartbeat, commit, leave
 - `consuming`     consumers: places in groups of either protocol, fetch sessions, positions of partitions
 - `producer_session`  a producer's identity, and its transactions at their coordinator
-- `producer`      idempotent and transactional producers that wait for each batch
 - `topic_leaders` leaders of topics, kept until a request fails
 - `batch_pipeline`  the batches of a partition on their way: numbers, order, retries (pure)
-- `pipelined_producer`  its shell: several requests in flight
+- `pipelined_producer`  its shell: several requests in flight; every record that a client sends goes through it
+- `producer_metrics`  what producers have sent
+- `batch_producer`    producers of callers that have whole batches and wait for each
 - `share_membership`  one member of a share group: heartbeats and assignment
 - `share_sessions`    its fetches and acknowledgements to one broker (pure)
 - `records`       whole topics, read and filtered

@@ -12,9 +12,12 @@ Rule 3: until a batch is acknowledged, after a failure and in a new epoch, one b
 nothing of a producer accepts any number, so a second batch could overtake the first.
 Rule 4: a number that the broker finds out of order is no news while an earlier batch has no outcome. Otherwise there
 is a gap: a batch was given up, or the broker lost its state. Only then the producer's epoch is bumped, in this
-partition, and numbers start at 0 (KIP-360). A transactional producer aborts instead.
+partition, and numbers start at 0 (KIP-360). A transactional producer aborts instead; numbers that a caller without an
+identity wrote himself are the caller's to change.
 Rule 5: a batch whose earlier attempt was lost is not sent under another epoch: that attempt may still arrive before,
 and the broker could not tell. It fails as one that may be written.
+Rule 6: a batch that is refused for good leaves its numbers to the next one, if no attempt of it was lost and nothing
+was sent behind it. So a refusal costs a transaction nothing but the batch.
 
 The shell is `pipelined_producer`.
 """
@@ -93,6 +96,7 @@ class Pending:
         "number",
         "on_done",
         "producer_id",
+        "retries",
         "sequence",
         "split",
     )
@@ -100,7 +104,7 @@ class Pending:
     def __init__(
         self,
         at: TopicPartition,
-        batch: bytearray,
+        batch: bytearray | memoryview,
         count: int,
         expires_at: float,
         on_done: Callable[[Pending, int, int], None],
@@ -115,11 +119,14 @@ class Pending:
         self.producer_id = NONE
         self.epoch = NONE
         self.sequence = NONE
+        """None where it was never sent, or where it was refused for good and nothing of it is left."""
         self.split: Callable[[Pending], list[Pending]] | None = None
         """Makes parts of it, where it can be sent in parts."""
         self.number: tuple[int, ...] = ()
         """Its place among the partition's batches; a part has its whole's place, and its own behind it."""
         self.attempts = 0
+        self.retries = 0
+        """Attempts that a broker took, and did not acknowledge."""
         self.may_be_written = False
         self.fault: QanatError | None = None
         """The last reason why it is not written."""
@@ -163,6 +170,11 @@ class BatchPipeline:
     def in_flight(self) -> int:
         return len(self._in_flight)
 
+    @property
+    def expires_at(self) -> float:
+        """When the first batch expires that waits; infinite where none does."""
+        return self._waiting[0].expires_at if self._waiting else float("inf")
+
     def add(self, pending: Pending) -> None:
         self._added += 1
         pending.number = (self._added,)
@@ -203,9 +215,10 @@ class BatchPipeline:
             return True
         if outcome is Outcome.REFUSED:
             self._window = 1
+            self._take_numbers_back(pending)
             return True
         if outcome is Outcome.OUT_OF_ORDER:
-            if is_first and self.is_transactional:
+            if is_first and (self.is_transactional or self.producer_id == NONE):
                 return True
             self._has_gap |= is_first
         elif outcome is Outcome.LOST:
@@ -215,6 +228,12 @@ class BatchPipeline:
             self.not_before = retry_at
         self._failed.append(pending)
         return False
+
+    def _take_numbers_back(self, refused: Pending) -> None:
+        behind = (refused.sequence + refused.count) & INT32_MAX
+        is_last = refused.epoch == self.epoch and behind == self._next_sequence
+        if refused.sequence != NONE and is_last and not refused.may_be_written:
+            self._next_sequence, refused.sequence = refused.sequence, NONE
 
     def _recover(self) -> None:
         """Nothing is in flight: what failed goes again, in order, one by one at first."""

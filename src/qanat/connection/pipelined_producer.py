@@ -8,7 +8,7 @@ bound what they add; `has_room` says where a batch would only wait.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from typing import Any
 
 import msgspec
@@ -17,12 +17,15 @@ from qanat.connection.batch_pipeline import WINDOW, BatchPipeline, Outcome, Pend
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import (
+    NotOfferedError,
     OutOfTimeError,
     RefusedError,
     UnreachableError,
+    UnsendableError,
     error_code,
     refused,
 )
+from qanat.connection.producer_metrics import ProducerMetrics
 from qanat.connection.producer_session import ProducerSession
 from qanat.connection.topic_leaders import LeaderDirectory
 from qanat.model.error_codes import ErrorCode
@@ -45,15 +48,33 @@ _PARTITIONS_ARE_ADDED_FIRST = 11
 _ATTEMPT_S = 10.0
 """How long one leader may take: it may have been replaced without knowing, and then no follower ever catches up."""
 _TURN_S = 1.0
-"""How often batches that wait are looked at when nothing happens: they may have expired."""
+"""How often batches that wait are looked at when nothing happens."""
+_LATE_S = 0.05
+"""How long after its time a batch expires: whoever looked for its leader so long says why it was not found."""
+_MOVING = frozenset(
+    {
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""Refusals of brokers that do not lead the partition: the search for its leader goes on, which is no retry."""
 
 
 class PipelineLimits(msgspec.Struct, frozen=True):
     """How a producer sends."""
 
     acks: int = ACKS_ALL
-    is_idempotent: bool = True
-    does_retry: bool = True
+    retries: int | None = None
+    """How often a batch is sent again that a broker took and did not acknowledge; None until it expires. The search
+    for a leader is no retry."""
+    final: Collection[ErrorCode] = ()
+    """Refusals that no retry helps against, besides those that are final for everyone."""
     request_timeout_s: float = 30.0
     retry_backoff_s: float = 0.1
     retry_backoff_max_s: float = 1.0
@@ -73,6 +94,7 @@ class PipelinedProducer:
         leaders: LeaderDirectory,
         on_progress: Callable[[], None],
         jitter: Callable[[], float],
+        metrics: ProducerMetrics | None = None,
     ) -> None:
         self._cluster = cluster
         self._limits = limits
@@ -91,6 +113,7 @@ class PipelinedProducer:
         self._timer_s = 0.0
         """When that is: uvloop makes no timer of a time that has come, and its handle does not know."""
         self._is_closed = False
+        self._metrics = metrics or ProducerMetrics()
 
     # What callers do
 
@@ -172,9 +195,10 @@ class PipelinedProducer:
             if line.wants_producer_id:
                 self._spawn(self._renumber(line))
                 continue
+            next_at = min(next_at, line.expires_at + 2 * _LATE_S)
             leader = self._leaders.leader(at)
             if leader is None:
-                self._spawn_refresh(at.topic)
+                self._spawn_refresh(at.topic, now)
                 continue
             if self._requests.get(leader, 0) >= self._limits.requests_in_flight:
                 continue
@@ -204,9 +228,9 @@ class PipelinedProducer:
         self.wake()
 
     def _expire(self, at: TopicPartition, line: BatchPipeline, now: float) -> None:
-        for pending in line.expire(now):
+        for pending in line.expire(now - _LATE_S):
             late = OutOfTimeError(f"no broker acknowledged the records of {at} in time")
-            self._fail(pending, pending.fault or self._leaders.fault(at.topic) or late)
+            self._fail(pending, pending.fault or self._leaders.fault(at) or late)
         if line.is_idle:
             self._busy.pop(at, None)
 
@@ -217,13 +241,15 @@ class PipelinedProducer:
 
     async def _send(self, leader: int, batches: list[Pending]) -> None:
         limits = self._limits
-        deadline = Deadline.after(min(limits.request_timeout_s, _ATTEMPT_S))
+        latest = max(one.expires_at for one in batches)
+        deadline = Deadline(min(self._loop.time() + min(limits.request_timeout_s, _ATTEMPT_S), latest))
         was_sent = False
         try:
             await self._prepare(batches, deadline)
             link = await self._cluster.node_link(leader, deadline)
             request = self._request(batches, deadline)
             was_sent = True
+            self._metrics.requests += 1
             if limits.acks == ACKS_NONE:
                 await link.send_one_way(ApiKey.PRODUCE, request, deadline)
                 for pending in batches:
@@ -241,9 +267,13 @@ class PipelinedProducer:
             is_final = not isinstance(fault, UnreachableError | OutOfTimeError) and not (
                 isinstance(fault, RefusedError) and fault.is_retriable
             )
-            outcome = Outcome.LOST if was_sent else Outcome.REFUSED_FOR_NOW
             for pending in batches:
-                self._settle_fault(pending, Outcome.REFUSED if is_final else outcome, fault)
+                if is_final:
+                    # The broker may have it where its answer cannot be read.
+                    pending.may_be_written |= was_sent and not isinstance(fault, NotOfferedError | UnsendableError)
+                    self._settle_fault(pending, Outcome.REFUSED, fault)
+                else:
+                    self._settle_fault(pending, Outcome.LOST if was_sent else Outcome.REFUSED_FOR_NOW, fault)
         finally:
             self._requests[leader] -= 1
             self.wake()
@@ -300,12 +330,17 @@ class PipelinedProducer:
         what = f"topic {pending.at.topic} partition {pending.at.partition} did not take the records"
         reasons = [one.batch_index_error_message for one in answer.record_errors if one.batch_index_error_message]
         message = answer.error_message or "; ".join(reasons[:1]) or None
-        self._settle_fault(pending, outcome_of(code), refused(what, code, message))
+        outcome = Outcome.REFUSED if code in self._limits.final else outcome_of(code)
+        self._settle_fault(pending, outcome, refused(what, code, message))
 
     def _settle(self, pending: Pending, outcome: Outcome, base_offset: int, appended_ms: int) -> None:
         line = self._lines[pending.at]
         line.settle(pending, outcome, 0.0)
         pending.fault = None
+        metrics = self._metrics
+        metrics.records += pending.count
+        metrics.batches += 1
+        metrics.batch_bytes += len(pending.batch)
         pending.on_done(pending, base_offset, appended_ms)
         if line.is_idle:
             self._busy.pop(pending.at, None)
@@ -313,7 +348,7 @@ class PipelinedProducer:
     def _settle_fault(self, pending: Pending, outcome: Outcome, fault: QanatError) -> None:
         if outcome is not Outcome.REFUSED:
             self._leaders.distrust(pending.at.topic)
-            if not self._limits.does_retry:
+            if self._was_taken(outcome, fault) and not self._may_retry(pending):
                 pending.may_be_written |= outcome is Outcome.LOST
                 outcome = Outcome.REFUSED
         line = self._lines[pending.at]
@@ -325,25 +360,46 @@ class PipelinedProducer:
         if line.is_idle:
             self._busy.pop(pending.at, None)
 
+    @staticmethod
+    def _was_taken(outcome: Outcome, fault: QanatError) -> bool:
+        """Whether a leader had the batch in its hands: to send it again is a retry then.
+
+        A batch that only came behind a failed one has not failed itself.
+        """
+        if outcome is Outcome.REFUSED_FOR_NOW:
+            return isinstance(fault, RefusedError) and fault.code not in _MOVING
+        return outcome is Outcome.LOST
+
+    def _may_retry(self, pending: Pending) -> bool:
+        """Count one more retry, where there is one."""
+        limit = self._limits.retries
+        if limit is not None and pending.retries >= limit:
+            return False
+        pending.retries += 1
+        self._metrics.retries += 1
+        return True
+
     def _pause_s(self, attempts: int) -> float:
         limits = self._limits
         pause: float = min(limits.retry_backoff_s * 2 ** min(attempts - 1, 16), limits.retry_backoff_max_s)
         return pause * (0.8 + 0.4 * self._jitter())
 
-    @staticmethod
-    def _fail(pending: Pending, fault: QanatError) -> None:
+    def _fail(self, pending: Pending, fault: QanatError) -> None:
+        self._metrics.failed_records += pending.count
         pending.fault = fault
         pending.on_done(pending, -1, -1)
 
     # Leaders and identities
 
-    def _spawn_refresh(self, topic: str) -> None:
-        if self._leaders.begin(topic):
-            self._spawn(self._refresh(topic))
+    def _spawn_refresh(self, topic: str, now: float) -> None:
+        """Find the topic's leaders, for as long as some batch waits for one."""
+        waits = [line.expires_at for at, line in self._busy.items() if at.topic == topic and line.expires_at > now]
+        if waits and self._leaders.begin(topic):
+            self._spawn(self._refresh(topic, Deadline(min(now + self._limits.request_timeout_s, max(waits)))))
 
-    async def _refresh(self, topic: str) -> None:
+    async def _refresh(self, topic: str, deadline: Deadline) -> None:
         try:
-            await self._leaders.refresh(topic, Deadline.after(self._limits.request_timeout_s))
+            await self._leaders.refresh(topic, deadline)
         except (UnreachableError, OutOfTimeError) as fault:
             if not self._cluster.was_reached:
                 self.fail_waiting(fault)

@@ -6,7 +6,8 @@ import asyncio
 
 from qanat.connection.cluster import Cluster, TopicLeaders
 from qanat.connection.deadline import Deadline
-from qanat.connection.faults import OutOfTimeError
+from qanat.connection.faults import OutOfTimeError, RefusedError, refused
+from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 
@@ -43,9 +44,16 @@ class LeaderDirectory:
         """A request failed: find out the leaders again before the next one."""
         self._distrusted.add(topic)
 
-    def fault(self, topic: str) -> QanatError | None:
-        """Why the topic's leaders are not known."""
-        return self._faults.get(topic)
+    def fault(self, at: TopicPartition) -> QanatError | None:
+        """Why the partition's leader is not known."""
+        view = self.view(at.topic)
+        if view is not None and at.partition not in view.leaders:
+            there = f"it has {len(view.leaders)}, from 0 to {len(view.leaders) - 1}"
+            what = f"topic {at.topic} has no partition {at.partition}: {there}"
+            return RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, what)
+        if view is not None and view.leaders[at.partition] < 0:
+            return refused(f"partition {at.partition} of topic {at.topic}", ErrorCode.LEADER_NOT_AVAILABLE)
+        return self._faults.get(at.topic)
 
     async def known(self, topic: str, deadline: Deadline) -> TopicLeaders:
         """The topic's partitions; asked for where they are not known."""

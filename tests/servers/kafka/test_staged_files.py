@@ -10,10 +10,9 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 from tests.log.batches import batch
 
+from qanat.connection.batch_producer import BatchProducer, produce
 from qanat.connection.cluster import Cluster, parse_bootstrap
 from qanat.connection.faults import RefusedError
-from qanat.connection.producer import Producer
-from qanat.connection.producing import produce
 from qanat.connection.security import UNPROTECTED, Security, security_of
 from qanat.model.error_codes import ErrorCode
 from qanat.testing import EmbeddedBroker
@@ -98,7 +97,7 @@ def test_files_in_a_transaction_are_seen_together_or_not_at_all(
 
     async def work(cluster: Cluster) -> None:
         deadline = cluster.deadline()
-        producer = await Producer.transactional(cluster, topic, 60_000, deadline)
+        producer = await BatchProducer.transactional(cluster, topic, 60_000, deadline)
         first, second = stage(place, NAMES[0], [b"a", b"b"]), stage(place, NAMES[1], [b"d", b"e", b"f"])
         assert await producer.send(topic, {0: first}, deadline) == {0: 0}
         assert await producer.send(topic, {0: bytearray(batch([(None, b"c")]))}, deadline) == {0: 2}
@@ -218,7 +217,7 @@ def test_uploads_in_a_transaction_are_seen_together_or_not_at_all(
 
     async def work(cluster: Cluster) -> None:
         deadline = cluster.deadline()
-        producer = await Producer.transactional(cluster, topic, 60_000, deadline)
+        producer = await BatchProducer.transactional(cluster, topic, 60_000, deadline)
         assert await producer.send(topic, {0: first}, deadline) == {0: 0}
         assert await producer.send(topic, {0: second}, deadline) == {0: 3}
         assert await asyncio.to_thread(seen, broker, topic) == []

@@ -14,10 +14,10 @@ from qanat.app.client.arguments import WrongArgumentError
 from qanat.app.configs.config_requests import TOPIC, describe_configs
 from qanat.app.records.json_envelope import decode_envelope
 from qanat.app.terminal.stdin_lines import LINE_BYTES_MAX, LineLimit
+from qanat.connection.batch_producer import BatchProducer
 from qanat.connection.cluster import Cluster
 from qanat.connection.faults import NotOfferedError, RefusedError
-from qanat.connection.producing import NO_ACKNOWLEDGEMENT
-from qanat.connection.producing import produce as send
+from qanat.connection.pipelined_producer import ACKS_NONE
 from qanat.model.errors import QanatError
 from qanat.wire.compression import Codec
 from qanat.wire.key_hash import partition_of
@@ -60,6 +60,7 @@ class RecordSender:
     is_verbose: bool = False
     _lines: int = 0
     """Lines that were accepted."""
+    _producer: BatchProducer | None = None
 
     async def send_all(
         self,
@@ -88,7 +89,7 @@ class RecordSender:
             return
         encoded = {at: encode_batch(records, codec=self.codec) for at, records in batches.items()}
         try:
-            offsets = await send(self.cluster, self.topic, encoded, self.acks, self.cluster.deadline())
+            offsets = await self._opened().send(self.topic, encoded, self.cluster.deadline())
         except QanatError as fault:
             first, last = self._lines + 1, self._lines + count
             lost = f"line {first} was not" if count == 1 else f"lines {first} to {last} were not, or not all of them"
@@ -97,8 +98,12 @@ class RecordSender:
         if self.is_verbose:
             _report(batches, offsets)
 
+    def _opened(self) -> BatchProducer:
+        self._producer = self._producer or BatchProducer(self.cluster, acks=self.acks)
+        return self._producer
+
     def _taken(self) -> str:
-        verb = "sent" if self.acks == NO_ACKNOWLEDGEMENT else "taken"
+        verb = "sent" if self.acks == ACKS_NONE else "taken"
         match self._lines:
             case 0:
                 return f"nothing was {verb} before"

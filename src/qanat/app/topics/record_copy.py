@@ -10,10 +10,10 @@ from collections.abc import Callable
 from qanat.app.records.consume_plan import ReadingPlan
 from qanat.app.records.record_producer import Partitioner, StoppedError
 from qanat.app.records.topic_positions import Position
+from qanat.connection.batch_producer import BatchProducer
 from qanat.connection.cluster import Cluster
 from qanat.connection.fetching import FetchLimits, fetch_batches, whole_batches
 from qanat.connection.offsets import by_leader
-from qanat.connection.producer import Producer
 from qanat.connection.records.topic_reading import Reading, read
 from qanat.model.errors import QanatError
 from qanat.wire.batch_header import read_header
@@ -40,7 +40,7 @@ async def copy_records(cluster: Cluster, reading: Reading, to: str, report_progr
     ahead, copied = offsets_ahead(reading), 0
     try:
         codec = await _codec(cluster, reading)
-        producer = await Producer.idempotent(cluster, cluster.deadline())
+        producer = await BatchProducer.idempotent(cluster, cluster.deadline())
         partitioner = Partitioner(len(reading.positions), is_kept=True)
         async for records in read(cluster, reading):
             for batches in partitioner.batches([(record, partition) for partition, record in records]):

@@ -330,10 +330,11 @@ class App:
         return Health(all(found), tuple(reason for one in found for reason in one.reasons))
 
     def metrics(self) -> str:
-        """Metrics of all handlers, as Prometheus' text."""
+        """Metrics of all handlers and of what they send, as Prometheus' text."""
         from qanat.client.app.metrics import exposition
 
-        return exposition([one for worker in self._workers for one in worker.counters()])
+        counters = [one for worker in self._workers for one in worker.counters()]
+        return exposition(counters, [worker.produced for worker in self._workers])
 
 
 def _check_choice(name: str, option: str, given: object, choices: object) -> None:

@@ -11,6 +11,7 @@ from qanat.client.io_loop import IoLoop
 from qanat.client.records import Receipt
 from qanat.client.serializers.lookup import serializer
 from qanat.client.settings import ClientSettings, settings_for
+from qanat.connection.producer_metrics import ProducerMetrics
 
 if TYPE_CHECKING:
     from qanat.client.app.handlers import BatchHandler, Handler, QueueHandler
@@ -29,11 +30,13 @@ class AppClients:
         *,
         servers: str | Sequence[str] | Mapping[str, object] | None = None,
         settings: Mapping[str, Any] | None = None,
+        produced: ProducerMetrics | None = None,
     ) -> None:
-        """`servers` and `settings` stand in for the app's own."""
+        """`servers` and `settings` stand in for the app's own; `produced` counts what all of its producers send."""
         self._servers = app.bootstrap_servers if servers is None else servers
         self._app_settings = app.settings if settings is None else settings
         self._io = io
+        self._produced = produced or ProducerMetrics()
 
     def stream_consumer(self, handler: Handler, owner: Assignments) -> StreamConsumer:
         from qanat.client.consumer.async_consumer import AsyncConsumer
@@ -79,7 +82,7 @@ class AppClients:
         from qanat.client.producer.settings import ProducerSettings
 
         defaults = {} if transactional_id is None else {"transaction_timeout_ms": _TRANSACTION_TIMEOUT_MS}
-        return AsyncProducer(
+        producer = AsyncProducer(
             self._servers_of(ProducerSettings),
             key=serializer(),
             value=serializer(),
@@ -87,6 +90,8 @@ class AppClients:
             io=self._io,
             **self._settings(ProducerSettings, defaults, {}),
         )
+        producer._core.metrics = self._produced
+        return producer
 
     def _servers_of(self, kind: type[ClientSettings]) -> str | Sequence[str] | Mapping[str, object]:
         if isinstance(self._servers, Mapping):

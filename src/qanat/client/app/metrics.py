@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from qanat.connection.producer_metrics import ProducerMetrics
 from qanat.telemetry.exposition import Family, Kind, Sample
 from qanat.telemetry.histogram import Histogram
 
@@ -65,6 +66,29 @@ FAMILIES = (
 )
 
 
-def exposition(counters: list[HandlerCounters]) -> str:
+def _of_producers(name: str, meaning: str, read: Callable[[ProducerMetrics], int]) -> Family[list[ProducerMetrics]]:
+    def collect(source: list[ProducerMetrics]) -> Iterable[Sample]:
+        return [Sample({}, sum(read(one) for one in source))]
+
+    return Family(name, "counter", meaning, (), collect)
+
+
+PRODUCER_FAMILIES = (
+    _of_producers("qanat_app_produced_records_total", "Records that were acknowledged.", lambda one: one.records),
+    _of_producers("qanat_app_produced_bytes_total", "Bytes of their batches.", lambda one: one.batch_bytes),
+    _of_producers("qanat_app_produce_requests_total", "Requests with records.", lambda one: one.requests),
+    _of_producers(
+        "qanat_app_produce_retries_total",
+        "Batches sent again after a leader took them without an acknowledgement.",
+        lambda one: one.retries,
+    ),
+    _of_producers(
+        "qanat_app_produce_failed_records_total", "Records that were given up.", lambda one: one.failed_records
+    ),
+)
+
+
+def exposition(counters: list[HandlerCounters], produced: list[ProducerMetrics]) -> str:
     """All families, in Prometheus' text format."""
-    return "".join(line for family in FAMILIES for line in family.lines(counters))
+    of_handlers = "".join(line for family in FAMILIES for line in family.lines(counters))
+    return of_handlers + "".join(line for family in PRODUCER_FAMILIES for line in family.lines(produced))

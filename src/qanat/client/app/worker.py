@@ -29,6 +29,7 @@ from qanat.client.app.tracing import Tracing
 from qanat.client.app.transactions import Transactions
 from qanat.client.app.worker_tools import Tools
 from qanat.client.io_loop import IoLoop
+from qanat.connection.producer_metrics import ProducerMetrics
 from qanat.telemetry.events import log_event
 
 _CLOSE_S = 5.0
@@ -69,6 +70,7 @@ class AppWorker:
         self._app = app
         self._io = io
         self._clients = clients
+        self._produced = ProducerMetrics()
         self._random = random or Random()
         self._shutdown = Shutdown(app.grace_s)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -97,6 +99,11 @@ class AppWorker:
     def counters(self) -> list[HandlerCounters]:
         return [worker.measure() for worker in self._workers]
 
+    @property
+    def produced(self) -> ProducerMetrics:
+        """What its producers have sent."""
+        return self._produced
+
     # The run
 
     async def run(self, *, has_signals: bool = False) -> None:
@@ -111,7 +118,7 @@ class AppWorker:
                 stack.callback(io.close)
             pools = Pools()
             stack.callback(pools.close)
-            clients = self._clients or AppClients(self._app, io)
+            clients = self._clients or AppClients(self._app, io, produced=self._produced)
             sender = LazySender(clients)
             stack.push_async_callback(sender.close)
             tools = Tools(clients, sender, pools, Tracing(), self._random, self._app.grace_s, self._app.error_handler)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from copy import copy
 from types import TracebackType
 from typing import Self
 
@@ -14,6 +15,7 @@ from qanat.client.producer.sending import GivenHeaders
 from qanat.client.producer.transactions import GroupMetadata, HasGroupMetadata, TransactionCore
 from qanat.client.records import Receipt
 from qanat.client.settings import Servers
+from qanat.connection.producer_metrics import ProducerMetrics
 from qanat.model.ids import TopicPartition
 
 CLOSE_S = 30.0
@@ -100,6 +102,11 @@ class AsyncProducer:
             await io.run(transactions.abort())
             raise
         await io.run(transactions.commit())
+
+    @property
+    def metrics(self) -> ProducerMetrics:
+        """What was sent so far, as it is now."""
+        return copy(self._core.metrics)
 
     async def close(self, timeout_s: float = CLOSE_S) -> None:
         """Wait so long for acknowledgements, then end; raises the first failure since the last flush."""

@@ -17,6 +17,7 @@ from qanat.connection.cluster import Cluster, TopicLeaders
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import OutOfTimeError
 from qanat.connection.pipelined_producer import PipelinedProducer, PipelineLimits
+from qanat.connection.producer_metrics import ProducerMetrics
 from qanat.connection.producer_session import ProducerSession
 from qanat.connection.topic_leaders import LeaderDirectory
 from qanat.model.errors import QanatError
@@ -48,6 +49,7 @@ class ProducerCore:
         """When that is: uvloop makes no timer of a time that has come, and its handle does not know."""
         self._sealing: set[asyncio.Task[None]] = set()
         self._flushing: list[tuple[set[BatchDelivery], asyncio.Future[None]]] = []
+        self.metrics = ProducerMetrics()
         self.fault: QanatError | None = None
         """The first failure since it was last asked for."""
         self.is_in_transaction = False
@@ -96,15 +98,16 @@ class ProducerCore:
         self._leaders = LeaderDirectory(self._cluster, settings.metadata_max_age_ms / 1000)
         limits = PipelineLimits(
             acks=settings.required_acks,
-            is_idempotent=settings.is_idempotent,
-            does_retry=settings.retries > 0,
+            retries=settings.retries,
             request_timeout_s=settings.request_timeout_ms / 1000,
             retry_backoff_s=settings.retry_backoff_ms / 1000,
             retry_backoff_max_s=settings.retry_backoff_max_ms / 1000,
             requests_in_flight=settings.max_in_flight_requests_per_connection,
             request_bytes=settings.max_request_size,
         )
-        self._pipeline = PipelinedProducer(self._cluster, limits, self._leaders, self.drain, random.random)
+        self._pipeline = PipelinedProducer(
+            self._cluster, limits, self._leaders, self.drain, random.random, self.metrics
+        )
 
     async def _session(self) -> ProducerSession | None:
         name, deadline = self.settings.transactional_id, self.deadline()

@@ -19,7 +19,8 @@ class ProducerSettings(ClientSettings, frozen=True, kw_only=True):
     enable_idempotence: bool = True
     """Whether a retry can write a record twice or change the order: not with `acks=all`, unless turned off here."""
     retries: int = 3
-    """0 turns retries off; otherwise a record is retried until `delivery_timeout_ms`, however often that is."""
+    """How often a batch is sent again that a leader took and did not acknowledge. The search for the leader, while it
+    moves or cannot be reached, is no retry: `delivery_timeout_ms` ends it."""
     delivery_timeout_ms: int = 120_000
     """How long a record may take until it counts as failed."""
     linger_ms: float = 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from types import TracebackType
 from typing import Self
 
@@ -15,6 +16,7 @@ from qanat.client.producer.sending import GivenHeaders
 from qanat.client.producer.transactions import GroupMetadata, HasGroupMetadata, TransactionCore
 from qanat.client.records import Receipt
 from qanat.client.settings import Servers
+from qanat.connection.producer_metrics import ProducerMetrics
 from qanat.model.ids import TopicPartition
 
 
@@ -87,6 +89,11 @@ class Producer:
             io.submit(transactions.abort()).result()
             raise
         io.submit(transactions.commit()).result()
+
+    @property
+    def metrics(self) -> ProducerMetrics:
+        """What was sent so far, as it is now."""
+        return copy(self._core.metrics)
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
         """Wait so long for acknowledgements, then end; raises the first failure since the last flush."""

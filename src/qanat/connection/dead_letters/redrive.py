@@ -20,12 +20,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from qanat.connection.batch_producer import BatchProducer
 from qanat.connection.cluster import Cluster
 from qanat.connection.dead_letters.marks import Mark, MarkTooLongError
 from qanat.connection.dead_letters.reading import Ranges, read_marks, reading_of, redrive_name
 from qanat.connection.dead_letters.selection import EVERY_LETTER, LetterSelection
 from qanat.connection.faults import RefusedError, check
-from qanat.connection.producer import Producer
 from qanat.connection.records.topic_reading import read
 from qanat.model.dead_letters import Letter, parse_letter
 from qanat.model.error_codes import ErrorCode
@@ -121,7 +121,7 @@ class Redrive:
         self._sizes: dict[str, int] = {}
         """Partitions of the topics of origin; 0 where a topic cannot be written to."""
         self._open = _Transaction()
-        self._producer: Producer | None = None
+        self._producer: BatchProducer | None = None
         self._began_at = 0.0
 
     async def run(self, ranges: Ranges) -> RedriveOutcome:
@@ -149,7 +149,7 @@ class Redrive:
     async def _begin(self, ranges: Ranges) -> None:
         deadline = self._cluster.deadline()
         if not self._options.is_dry_run:
-            self._producer = await Producer.transactional(
+            self._producer = await BatchProducer.transactional(
                 self._cluster, redrive_name(self._topic), TRANSACTION_MS, deadline
             )
         is_stable = not self._options.is_dry_run

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qanat.api.records.append import ALL, find_writable
 from qanat.broker.replicas.durable_acknowledgement import DurableAcknowledgement
+from qanat.connection.batch_producer import produce
 from qanat.connection.faults import check
-from qanat.connection.producing import produce
 from qanat.edge.push_dialogue import WrongFrameError
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition

@@ -12,8 +12,8 @@ from uuid import uuid4
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from qanat.connection.batch_producer import BatchProducer
 from qanat.connection.faults import RefusedError
-from qanat.connection.producer import Producer
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
@@ -56,7 +56,7 @@ class CopyTarget:
         self._topic = ledger_topic
         self.lookups = Lookups(access)
         self._sender = Sender(access)
-        self._producer: Producer
+        self._producer: BatchProducer
         self.ledger = Ledger()
         self.cluster = ""
         """The id of the target's cluster."""

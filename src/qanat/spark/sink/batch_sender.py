@@ -12,10 +12,10 @@ import logging
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
+from qanat.connection.batch_producer import TURNS_TO_SOCKET, BatchProducer
 from qanat.connection.cluster import Cluster
 from qanat.connection.faults import RefusedError
-from qanat.connection.producer import ALL, Producer
-from qanat.connection.producing import produce
+from qanat.connection.pipelined_producer import ACKS_ALL
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import CorruptBatchError
 from qanat.model.ids import TopicPartition
@@ -81,9 +81,10 @@ class Sender:
         self._runner = asyncio.Runner(loop_factory=loop_factory())
         self._cluster = cluster_of(access, reach_timeout_s)
         self._in_flight: list[tuple[set[TopicPartition], asyncio.Task[None]]] = []
-        self.producer: Producer | None = None
+        self.producer: BatchProducer | None = None
         """The idempotent or transactional producer; None for batches without sequence numbers."""
-        self.acks = ALL
+        self._plain: BatchProducer | None = None
+        self.acks = ACKS_ALL
         self.sent_bytes = 0
         """Bytes of batches, and of names in place of them."""
         self.landed: dict[TopicPartition, list[tuple[int, int]]] | None = None
@@ -104,11 +105,11 @@ class Sender:
         self._runner.close()
 
     def init_idempotent(self) -> None:
-        self.producer = self._runner.run(Producer.idempotent(self._cluster, self._cluster.deadline()))
+        self.producer = self._runner.run(BatchProducer.idempotent(self._cluster, self._cluster.deadline()))
 
-    def init_transactional(self, transactional_id: str, timeout_ms: int) -> Producer:
+    def init_transactional(self, transactional_id: str, timeout_ms: int) -> BatchProducer:
         found = self._runner.run(
-            Producer.transactional(self._cluster, transactional_id, timeout_ms, self._cluster.deadline())
+            BatchProducer.transactional(self._cluster, transactional_id, timeout_ms, self._cluster.deadline())
         )
         self.producer = found
         return found
@@ -180,7 +181,7 @@ class Sender:
         await self._await_oldest(max(0, len(self._in_flight) + 1 - IN_FLIGHT_MAX, *conflicting))
         self._in_flight.append((set(batches), asyncio.create_task(self._send(batches))))
         # Let it reach the socket; the response is awaited when the next round is ready.
-        for _ in range(4):
+        for _ in range(TURNS_TO_SOCKET):
             await asyncio.sleep(0)
 
     async def _await_oldest(self, count: int) -> None:
@@ -228,11 +229,10 @@ class Sender:
                 await self._send_topic(one.at.topic, {one.at.partition: batch.batch})
 
     async def _send_topic(self, topic: str, batches: dict[int, bytearray | memoryview]) -> None:
-        deadline = self._cluster.deadline()
-        if self.producer is None:
-            await produce(self._cluster, topic, batches, self.acks, deadline)
-            return
-        landed = await self.producer.send(topic, batches, deadline, self.acks)
+        producer = self.producer
+        if producer is None:
+            producer = self._plain = self._plain or BatchProducer(self._cluster, acks=self.acks)
+        landed = await producer.send(topic, batches, self._cluster.deadline())
         if self.landed is not None:
             for number, offset in landed.items():
                 rows = read_header(batches[number]).record_count

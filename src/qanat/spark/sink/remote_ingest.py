@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import NoReturn
 from uuid import uuid4
 
+from qanat.connection.batch_producer import TURNS_TO_SOCKET, BatchProducer, produce
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import RefusedError
-from qanat.connection.producer import ALL
-from qanat.connection.producing import produce
+from qanat.connection.pipelined_producer import ACKS_ALL
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
@@ -71,6 +71,7 @@ class RemoteIngest:
 
     def __init__(self, cluster: Cluster, folder: str) -> None:
         self._cluster = cluster
+        self._producer = BatchProducer(cluster)
         self._folder = folder
         self._is_taken: dict[TopicPartition, bool] = {}
         """Whether the leader of a partition takes uploads."""
@@ -141,7 +142,7 @@ class RemoteIngest:
                 await self._arrived(next(iter(self._in_flight)))
             self._in_flight[upload.at] = asyncio.create_task(self._send(upload.at, chunk))
             # Let it reach the socket; the response is awaited when the next chunk is ready.
-            for _ in range(4):
+            for _ in range(TURNS_TO_SOCKET):
                 await asyncio.sleep(0)
 
     async def _arrived(self, at: TopicPartition) -> None:
@@ -151,7 +152,7 @@ class RemoteIngest:
 
     async def _send(self, at: TopicPartition, chunk: bytearray) -> None:
         try:
-            await produce(self._cluster, at.topic, {at.partition: chunk}, ALL, self._cluster.deadline())
+            await self._producer.send(at.topic, {at.partition: chunk}, self._cluster.deadline())
         except RefusedError as fault:
             if fault.code != ErrorCode.RESOURCE_NOT_FOUND:
                 raise
@@ -168,7 +169,7 @@ async def drop_files(cluster: Cluster, files: Iterable[RemoteFile]) -> None:
     async def drop(one: RemoteFile) -> None:
         with suppress(QanatError):
             batch = upload_batch(one.name, DROPPED)
-            await produce(cluster, one.topic, {one.partition: batch}, ALL, deadline)
+            await produce(cluster, one.topic, {one.partition: batch}, ACKS_ALL, deadline)
 
     await asyncio.gather(*map(drop, files))
 

@@ -68,7 +68,7 @@ class _Writing:
         )
 
     def write_rows(self, rows: Iterator[RecordBatch]) -> WriterCommitMessage:
-        from qanat.connection.producer import ALL
+        from qanat.connection.pipelined_producer import ACKS_ALL
         from qanat.spark.sink.batch_sender import Sender
         from qanat.spark.sink.local_brokers import LocalBrokers
         from qanat.spark.sink.local_ingest import LocalIngestFiles
@@ -79,7 +79,7 @@ class _Writing:
             if self._options.delivery == "exactly-once":
                 return sender.run(self._stage(rows, sender))
             sender.acks = self._options.acks
-            if self._options.acks == ALL:
+            if self._options.acks == ACKS_ALL:
                 sender.init_idempotent()
             # Without acks, a broker cannot answer that it does not ingest a file.
             is_local = self._options.local_ingest and self._options.acks != 0

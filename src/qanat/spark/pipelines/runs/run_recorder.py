@@ -18,10 +18,10 @@ from concurrent.futures import Future
 
 from msgspec.structs import replace
 
+from qanat.connection.batch_producer import BatchProducer
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import RefusedError
-from qanat.connection.producer import Producer
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.pipeline_runs import (
@@ -181,7 +181,7 @@ class RunRecorder:
             # A fenced run has nothing to write: the newer one wrote how it ended.
 
     async def _attempt(
-        self, work: Coroutine[object, object, None], cluster: Cluster, reader: RunReader, producer: Producer
+        self, work: Coroutine[object, object, None], cluster: Cluster, reader: RunReader, producer: BatchProducer
     ) -> bool:
         """Whether the work was done; a fault is not worth the end of the run."""
         try:
@@ -196,7 +196,7 @@ class RunRecorder:
             await self._wait_after(fault)
         return False
 
-    async def _keep_name(self, cluster: Cluster, reader: RunReader, producer: Producer) -> None:
+    async def _keep_name(self, cluster: Cluster, reader: RunReader, producer: BatchProducer) -> None:
         """Tell a newer run from the coordinator, which raises the epoch where a transaction takes too long.
 
         A producer that was paused for long cannot tell: its renewal may have been carried out, and its answer lost.
@@ -228,7 +228,7 @@ class RunRecorder:
         self._is_broken = True
         await asyncio.sleep(_RETRY_S)
 
-    async def _claim(self, cluster: Cluster, reader: RunReader) -> Producer:
+    async def _claim(self, cluster: Cluster, reader: RunReader) -> BatchProducer:
         deadline = cluster.deadline()
         await cluster.persist(lambda: ensure_topic(cluster, deadline), deadline)
         state = self._state
@@ -239,7 +239,9 @@ class RunRecorder:
         is_live = before is not None
         if before is not None:
             await self._ask_to_stop(cluster, reader, before)
-        producer = await Producer.transactional(cluster, transactional_id(state.name), _TIMEOUT_MS, cluster.deadline())
+        producer = await BatchProducer.transactional(
+            cluster, transactional_id(state.name), _TIMEOUT_MS, cluster.deadline()
+        )
         # Read again: whoever was fenced has written for the last time.
         runs = await reader.read_all(cluster.deadline())
         entries: list[Entry] = []
@@ -256,7 +258,7 @@ class RunRecorder:
         state = self._state
         origin = f"run {state.run_id} on {state.host}, which takes over"
         request = StopRequest(run_id=before.run_id, origin=origin, at_ms=now_ms())
-        sender = await Producer.idempotent(cluster, cluster.deadline())
+        sender = await BatchProducer.idempotent(cluster, cluster.deadline())
         await sender.send(PIPELINES_TOPIC, {0: encoded([stop_entry(state.name, request)])}, cluster.deadline())
         deadline = Deadline.after(TAKE_OVER_WITHIN_S)
         while not deadline.is_over:
@@ -265,7 +267,7 @@ class RunRecorder:
                 return
             await reader.read_more(cluster.deadline(), _WAIT_MS)
 
-    async def _turn(self, cluster: Cluster, reader: RunReader, producer: Producer) -> None:
+    async def _turn(self, cluster: Cluster, reader: RunReader, producer: BatchProducer) -> None:
         age_ms = now_ms() - self._written_ms
         if age_ms >= HEARTBEAT_MS or (self._is_changed and age_ms >= _WRITE_EVERY_MS):
             await self._measure(cluster)
@@ -304,7 +306,7 @@ class RunRecorder:
             _log.info("the lag of pipeline %s is not known now: %s", self._state.name, fault)
         self._measured_ms = now_ms()
 
-    async def _write(self, cluster: Cluster, producer: Producer, others: Sequence[Entry] = ()) -> None:
+    async def _write(self, cluster: Cluster, producer: BatchProducer, others: Sequence[Entry] = ()) -> None:
         deadline = cluster.deadline()
         if self._is_broken:
             await producer.renew(_TIMEOUT_MS, deadline)
@@ -328,7 +330,7 @@ class RunRecorder:
             for one in queries
         ]
 
-    async def _finish(self, cluster: Cluster, reader: RunReader, producer: Producer) -> None:
+    async def _finish(self, cluster: Cluster, reader: RunReader, producer: BatchProducer) -> None:
         self._measured_ms = 0
         await self._measure(cluster)
         runs = await reader.read_all(cluster.deadline())

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from qanat.connection.batch_producer import BatchProducer
 from qanat.connection.cluster import Cluster
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import OutOfTimeError, RefusedError, check
 from qanat.connection.fetching import FetchLimits, fetch
 from qanat.connection.offsets import EARLIEST, LATEST, list_offsets
-from qanat.connection.producer import Producer
 from qanat.model.error_codes import ErrorCode
 from qanat.model.pipeline_runs import Entry, PipelineRuns
 from qanat.model.topic_names import PIPELINES_TOPIC as TOPIC
@@ -109,7 +109,7 @@ async def read_runs(cluster: Cluster) -> PipelineRuns:
 
 async def append(cluster: Cluster, entries: Sequence[Entry], deadline: Deadline) -> None:
     """Append records once, outside of any run."""
-    producer = await Producer.idempotent(cluster, deadline)
+    producer = await BatchProducer.idempotent(cluster, deadline)
     await producer.send(TOPIC, {0: encoded(entries)}, deadline)
 
 
