@@ -12,6 +12,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.util._once import Once
 from tests.client.app.memory_clients import MemoryClients, raw
 from tests.client.app.test_stream_worker import Running, simulated
 
@@ -171,6 +172,56 @@ def test_only_trace_headers_of_a_sane_size_are_carried() -> None:
 def test_without_opentelemetry_nothing_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     tracing = Tracing()
-    assert not tracing.is_on
+    assert not tracing.is_traced(traced(0))
     send = Send("t")
     assert tracing.injected(send) is send
+
+
+def test_where_nobody_records_spans_none_is_made_and_a_context_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER_SET_ONCE", Once())
+    app = App("x:1")
+
+    @app.stream("orders", group="billing")
+    async def bill(order: bytes) -> Send:
+        return Send("bills", order)
+
+    async def scene() -> None:
+        made: list[str] = []
+        monkeypatch.setattr(Tracing, "_span", _noting(made, Tracing._span))
+        async with Running(app, MemoryClients(traced(0), raw(1), raw(2))) as running:
+            assert made == ["orders"], "only the record with a context"
+            # The specification of the API: without an SDK, the parent's context goes on as it is.
+            assert [one.headers for one in running.clients.sent] == [(("traceparent", PARENT),), (), ()]
+
+    simulated(scene())
+
+
+def test_a_provider_that_is_set_when_the_app_has_begun_gets_the_spans_from_then_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER_SET_ONCE", Once())
+    tracing, exporter = Tracing(), InMemorySpanExporter()
+    assert not tracing.is_traced(raw(0))
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+    tracing.look()
+    assert tracing.is_traced(raw(0))
+    app = App("x:1")
+
+    @app.stream("orders", group="billing")
+    async def bill(order: bytes) -> None: ...
+
+    with tracing.handling(app.handlers[-1], raw(0)):
+        pass
+    assert [one.name for one in exporter.get_finished_spans()] == ["orders process"]
+
+
+def _noting(made: list[str], span: Any) -> Any:
+    def noting(self: Tracing, handler: Any, record: Raw) -> Any:
+        made.append(record.topic)
+        return span(self, handler, record)
+
+    return noting

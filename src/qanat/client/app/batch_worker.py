@@ -63,6 +63,7 @@ class BatchWorker:
             if batch is None:
                 break
             self.part.recovered()
+            self._tools.tracing.look()
             self._idle.clear()
             try:
                 await self._handle(batch)
@@ -139,7 +140,8 @@ class BatchWorker:
         await self._commit({at: offset for at, offset in offsets_of(batch).items() if at not in self._lost})
 
     async def _call_traced(self, batch: Any) -> None:
-        with self._tools.tracing.handling_batch(self.handler, headers_of(batch)):
+        tracing = self._tools.tracing
+        with tracing.handling_batch(self.handler, headers_of(batch) if tracing.is_recording else []):
             await self._call(batch, None)
 
     async def _commit(self, offsets: dict[TopicPartition, int]) -> None:

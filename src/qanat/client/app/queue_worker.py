@@ -79,6 +79,7 @@ class QueueWorker:
                 await asyncio.sleep(_FAULT_PAUSE_S)
                 continue
             self.part.recovered()
+            self._tools.tracing.look()
             for record in records:
                 self._begin(record)
 

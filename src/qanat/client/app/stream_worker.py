@@ -13,7 +13,7 @@ With `exactly_once`, `transactions.py` commits instead.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -72,7 +72,7 @@ class StreamWorker:
         self._decode = handler.deserializer.decode
         self._has_context = handler.signature.has_context
         self._contexts: dict[Work[Raw], Context] = {}
-        self._slots = Slots(self.lanes, handler.concurrency, self._traced if tools.tracing.is_on else self._handle)
+        self._slots = Slots(self.lanes, handler.concurrency, self._begin)
         self._slots.on_failure = self._notice
         self._timer: asyncio.TimerHandle | None = None
         self._changed = asyncio.Event()
@@ -135,6 +135,7 @@ class StreamWorker:
             self._is_heard()
             self._has_failed = False
         if records:
+            self._tracing.look()
             lanes.admit(records)
             self._slots.wake()
             # Handlers that never suspend must not wait for the next poll's answer.
@@ -196,6 +197,9 @@ class StreamWorker:
             await self.commit()
 
     # One record
+
+    def _begin(self, work: Work[Raw]) -> Coroutine[Any, Any, None]:
+        return self._traced(work) if self._tracing.is_traced(work.record) else self._handle(work)
 
     async def _traced(self, work: Work[Raw]) -> None:
         with self._tracing.handling(self.handler, work.record):

@@ -1,6 +1,7 @@
 """Traces by OpenTelemetry, where it is installed: W3C context in headers, a span per record, links for batches.
 
-Without OpenTelemetry nothing is traced, at no cost.
+A span is made where somebody records spans: a tracer provider is set. Where none is, a record that carries a context
+has it passed on to what its handler sends, as the API without an SDK does everywhere; other records cost nothing.
 """
 
 from __future__ import annotations
@@ -24,21 +25,34 @@ class Tracing:
         self._trace: Any = None
         self._propagate: Any = None
         self._headers = trace_headers()
+        self.is_recording = False
+        """Whether somebody gets the spans."""
         try:
             from opentelemetry import propagate, trace
         except ImportError:
-            self.is_on = False
-            """Whether spans are made."""
-        else:
-            self._trace, self._propagate = trace, propagate
-            self._tracer = trace.get_tracer("qanat.client")
-            self.is_on = True
+            return
+        self._trace, self._propagate = trace, propagate
+        self._tracer = trace.get_tracer("qanat.client")
+        self.look()
+
+    def look(self) -> None:
+        """See whether a provider is set by now: apps often set one when they start. Called once for many records."""
+        if self._trace is None or self.is_recording:
+            return
+        nobodys = (self._trace.ProxyTracerProvider, self._trace.NoOpTracerProvider)
+        is_own = not isinstance(self._tracer, self._trace.ProxyTracer | self._trace.NoOpTracer)
+        self.is_recording = is_own or not isinstance(self._trace.get_tracer_provider(), nobodys)
+
+    def is_traced(self, record: Raw) -> bool:
+        """Whether a record has a span, or a context to be passed on."""
+        if self.is_recording:
+            return True
+        headers = record.headers
+        return bool(headers) and self._trace is not None and any(name.lower() in W3C for name, _ in headers)
 
     def handling(self, handler: Handler, record: Raw) -> AbstractContextManager[object]:
         """The span of one record, a child of its producer's."""
-        if not self.is_on:
-            return nullcontext()
-        return self._span(handler, record)
+        return self._span(handler, record) if self.is_traced(record) else nullcontext()
 
     @contextmanager
     def _span(self, handler: Handler, record: Raw) -> Iterator[None]:
@@ -61,7 +75,7 @@ class Tracing:
         self, handler: Handler, headers: Sequence[tuple[tuple[str, bytes | None], ...]]
     ) -> AbstractContextManager[object]:
         """The span of a batch, linked to the span of every record that has one."""
-        if not self.is_on:
+        if not self.is_recording:
             return nullcontext()
         links = []
         for one in headers:
