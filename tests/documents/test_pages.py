@@ -45,6 +45,7 @@ authorizer.class.name: StandardAuthorizer
 super.users: User:admin
 YAML
 """
+ON_ITS_PORT = ("--host queue-1.example", "--host queue-1.example --port 9092")
 SUBSCRIBED = "qanat push subscribe prices --group till"
 IN_THE_BACKGROUND = f"""\
 {SUBSCRIBED} > printed.txt 2>&1 &
@@ -74,7 +75,7 @@ RUN = {
         (("kafka-1:9092,kafka-2:9092", "localhost:9092"),),
     ),
     "docs/operating/data-directory.md": Page(ORDERS + STOP),
-    "docs/operating/environments.md": Page(BROKER_YAML),
+    "docs/operating/environments.md": Page(f"unset QANAT_PORT\n{BROKER_YAML}", (ON_ITS_PORT,)),
     "docs/operating/handlers.md": Page(),
     "docs/operating/metrics.md": Page(),
     "docs/operating/migration.md": Page("qanat start"),
@@ -82,7 +83,9 @@ RUN = {
     "docs/protocols/http.md": Page(QUEUE.replace("GROUP", "mailers")),
     "docs/spark/backup-and-restore.md": Page(),
     "docs/security/operations.md": Page("qanat secure init --data-dir /var/lib/qanat"),
-    "docs/security/commands.md": Page("unset QANAT_PORT", (("--topic orders-eu", "--topic orders-eu # refused"),)),
+    "docs/security/commands.md": Page(
+        "unset QANAT_PORT", (("--topic orders-eu", "--topic orders-eu # refused"), ON_ITS_PORT)
+    ),
     "docs/security/users-and-acls.md": Page(PROTECTED, (("--topic orders", "--topic orders # refused"),)),
     "docs/tutorials/first-cluster.md": Page(
         instead=(
