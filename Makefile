@@ -6,9 +6,9 @@
 PYTHON ?= python3
 VENV   ?= .venv
 ARGS   ?=
-# Tests run in this many processes, more than a small machine has cores, because most of their time they wait for
-# brokers and clients; a failure reads the same in one: make test JOBS=0
-JOBS   ?= 4
+# Tests run in this many processes: five, or three where they take long. More than two cores have, because tests wait
+# for brokers and clients most of their time. A failure reads the same in one: make test JOBS=0
+JOBS   ?=
 # make sim: how long, and which seeds (a range such as 1-200, or one seed to replay)
 SECONDS ?=
 SEEDS   ?=
@@ -44,13 +44,13 @@ demo: $(READY) ## the demonstration: a broker, the pipeline on Spark, the log; f
 	@$(BIN)/python -m demo $(ARGS)
 
 test: $(READY) ## run the tests; make test ARGS="-k retention -x"
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadscope --hypothesis-profile=ci -m "not long" --durations=15 --durations-min=5 $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(or $(JOBS),5) --dist loadscope --hypothesis-profile=ci -m "not long" --durations=15 --durations-min=5 $(ARGS)
 
 test-long: $(READY) ## the tests that take long, or compare with Apache Kafka where it is available; 45 minutes at most
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadscope --hypothesis-profile=ci -m long $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(or $(JOBS),3) --dist loadscope --hypothesis-profile=ci -m long $(ARGS)
 
 test-data: $(READY) ## of the long tests those that guard data: several processes, outages, upgrade, power cuts, Spark; twenty minutes at most
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadscope --hypothesis-profile=ci -m "long and data" --durations=15 --durations-min=5 $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(or $(JOBS),3) --dist loadscope --hypothesis-profile=ci -m "long and data" --durations=15 --durations-min=5 $(ARGS)
 
 clients: $(READY) ## try every Kafka client, log in by every mechanism, and rewrite the tables of the documentation
 	@QANAT_CLIENT_RESULTS=.cache/clients.json $(BIN)/python -m pytest -q -n 0 --maxfail 3 tests/clients/test_matrix.py tests/clients/test_transactions.py $(ARGS)
