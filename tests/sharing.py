@@ -2,13 +2,20 @@
 
 A file's tests stay together, so that a broker for the tests of a module is started by one worker. Tests on Spark stay
 together, too: a session's Java costs half a minute of processor time before it has warmed up, whichever worker has it.
+Tests of what runs beside Spark do not need it, and go to other workers.
 """
 
 from __future__ import annotations
 
+import functools
+import re
+from pathlib import Path
+
 from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import-untyped]
 
+ROOT = Path(__file__).resolve().parents[1]
 _SPARK = "tests/spark"
+_NEEDS_SPARK = re.compile(r"\bSparkSession\b|\bqanat_(?:spark|pipeline)\b")
 _OWN_SPARK = "tests/spark/test_fire.py"
 """Has clusters of its own."""
 _ONE_BY_ONE = "tests/sim/test_cluster_runs.py"
@@ -40,7 +47,12 @@ def share_of(nodeid: str) -> str:
     path, _, _ = nodeid.partition("::")
     if path == _ONE_BY_ONE:
         return nodeid
-    return _SPARK if path.startswith(f"{_SPARK}/") and path != _OWN_SPARK else path
+    return _SPARK if path.startswith(f"{_SPARK}/") and path != _OWN_SPARK and _needs_spark(path) else path
+
+
+@functools.cache
+def _needs_spark(path: str) -> bool:
+    return _NEEDS_SPARK.search((ROOT / path).read_text()) is not None
 
 
 def place_of(nodeid: str) -> int:
