@@ -4,7 +4,7 @@
 - `wheels`           programs that PyPI has as wheels: Go, Node.js, zig
 - `debian_packages`  packages of Debian and Ubuntu, unpacked and not installed
 - `go`, `node`       the two, this machine's where it is new enough
-- `kcat`             this machine's, or Debian's
+- `kcat`, `etcdctl`  this machine's, or Debian's
 - `shells`           zsh and fish, this machine's or Debian's
 - `deployment`       what tries `deploy/`: Helm, podman-compose and others, from PyPI
 - `prometheus`       the server and promtool, this machine's or Debian's

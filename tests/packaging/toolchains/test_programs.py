@@ -11,6 +11,7 @@ from tools.build_etcd import have_etcd
 from tools.toolchains import deployment, go, node, wheels
 from tools.toolchains.chromium import CHROMIUM, have_chromium
 from tools.toolchains.deployment import have_helm
+from tools.toolchains.etcdctl import have_etcdctl
 from tools.toolchains.go import have_go
 from tools.toolchains.kcat import have_kcat
 from tools.toolchains.maven import need_maven
@@ -169,3 +170,11 @@ def test_a_shell_is_this_machine_s_or_cannot_be_had(programs: Path) -> None:
     _install(programs, "zsh", "zsh 5.9")
 
     assert have_shell("zsh") == programs / "zsh"
+
+
+def test_etcdctl_is_this_machine_s_or_cannot_be_had(programs: Path) -> None:
+    with pytest.raises(MissingToolError, match="forbids to fetch Debian's etcd-client"):
+        have_etcdctl(programs / "cache")
+    _install(programs, "etcdctl", "etcdctl version: 3.5.16")
+
+    assert have_etcdctl() == programs / "etcdctl"
