@@ -114,7 +114,7 @@ class App extends Component {
       document.title = `${route.name || PARTS.find((one) => one.id === route.part)?.label || "Qanat"} · Qanat`;
       if (isOther) {
         this.main.current?.scrollTo(0, 0);
-        setTimeout(() => this.main.current?.querySelector("h1")?.focus({ preventScroll: true }));
+        setTimeout(() => document.querySelector("dialog[open]") ?? this.main.current?.querySelector("h1")?.focus({ preventScroll: true }));
       }
     } catch (fault) {
       this.setState({ problem: fault });

@@ -254,8 +254,10 @@ export class Dialog extends Component {
   box = createRef();
   number = (Dialog.numbers = (Dialog.numbers ?? 0) + 1);
 
+  /** The browser moves the focus to what has `autofocus`; on a busy machine the screen behind may have it again. */
   componentDidMount() {
     this.box.current.showModal();
+    this.box.current.querySelector("[autofocus]")?.focus();
   }
 
   render({ title, children, onClose, isWide }) {
