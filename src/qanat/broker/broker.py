@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from qanat.broker.edge.edge_node import EdgeNode
     from qanat.broker.edge.registry import EdgeRegistry
     from qanat.broker.group_lag import GroupLagCollector
+    from qanat.broker.load_sampler import ListenerLoad, LoadSampler
     from qanat.broker.metadata.push_refreshes import PushRefreshes
     from qanat.broker.runtime.client_metrics import ClientMetrics
     from qanat.broker.security.acl_authorizer import AclAuthorizer
@@ -85,6 +86,8 @@ class Broker:
         self.counters = BrokerCounters()
         self.handler_apps: Sequence[HandlerApp] = ()
         """Apps that run in processes of their own beside this broker."""
+        self.listener_load: ListenerLoad | None = None
+        """What the Kafka listener counts, where there is one."""
         self.parked = ParkedTasks()
         self.park = self.parked.park
         self.ack_timeouts = AckTimeouts()
@@ -177,6 +180,12 @@ class Broker:
         from qanat.broker.group_lag import GroupLagCollector
 
         return GroupLagCollector(self)
+
+    @cached_property
+    def load_sampler(self) -> LoadSampler:
+        from qanat.broker.load_sampler import LoadSampler
+
+        return LoadSampler(self)
 
     @cached_property
     def push_refreshes(self) -> PushRefreshes:

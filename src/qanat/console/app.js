@@ -17,6 +17,7 @@ const PARTS = [
   { id: "edge", label: "Edge tree", key: "e" },
   { id: "security", label: "Users and rules", key: "u" },
   { id: "health", label: "Health", key: "h" },
+  { id: "diagnosis", label: "Why is this slow?", key: "w" },
 ];
 const MODULES = {
   overview: () => import("./screens/overview.js"),
@@ -31,6 +32,7 @@ const MODULES = {
   pipelines: () => import("./screens/pipelines.js"),
   security: () => import("./screens/security.js"),
   health: () => import("./screens/health.js"),
+  diagnosis: () => import("./screens/diagnosis.js"),
 };
 const THEMES = ["system", "light", "dark"];
 

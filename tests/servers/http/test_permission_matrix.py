@@ -48,6 +48,7 @@ ROWS: dict[str, tuple[str, Any]] = {
     "search_topic": (f"/api/v1/topics/{TOPIC}/search?count=1", None),
     "topic_traffic": (f"/api/v1/topics/{TOPIC}/traffic", None),
     "cluster_traffic": ("/api/v1/cluster/traffic", None),
+    "diagnose": ("/api/v1/diagnosis", None),
     "list_users": ("/api/v1/users", None),
     "set_password": ("/api/v1/users/carol", {"password": "secret"}),
     "remove_user": ("/api/v1/users/nobody", None),

@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qanat.api.configs.authorization import authorize_resources
+from qanat.api.configs.broker_load import NAME as LOAD
+from qanat.api.configs.broker_load import load_entry
 from qanat.api.configs.client_metrics import client_metrics_entry
 from qanat.api.configs.config_resources import (
     NO_GROUP,
@@ -59,13 +61,25 @@ def authorize(request: DescribeConfigsRequest, access: AccessCheck) -> Verdict:
 async def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
     if any(asks_for_lag(resource) for resource in request.resources):
         await context.broker.group_lag.ready()
+    asks_for_load = any(_is_own(one, context) and LOAD in (one.configuration_keys or ()) for one in request.resources)
+    load = await load_entry(context.broker) if asks_for_load else None
     return DescribeConfigsResponse(
-        results=[_describe(resource, request, context) async for resource in context.yielder.over(request.resources)]
+        results=[
+            _describe(resource, request, context, load) async for resource in context.yielder.over(request.resources)
+        ]
     )
 
 
+def _is_own(resource: DescribeConfigsResource, context: RequestContext) -> bool:
+    """Whether a resource is this broker."""
+    return resource.resource_type == ResourceType.BROKER and resource.resource_name == str(context.broker.node_id)
+
+
 def _describe(
-    resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: RequestContext
+    resource: DescribeConfigsResource,
+    request: DescribeConfigsRequest,
+    context: RequestContext,
+    load: SettingEntry | None,
 ) -> DescribeConfigsResult:
     found = _entries(resource, context)
     if isinstance(found, Rejection):
@@ -78,6 +92,8 @@ def _describe(
         found.append(entry)
     if asks_for_lag(resource) and (entry := _lag(resource, context)) is not None:
         found.append(entry)
+    if LOAD in asked and load is not None and _is_own(resource, context):
+        found.append(load)
     if QUEUE_RECORDS in asked and resource.resource_type == ResourceType.GROUP:
         entry = queue_entry(context.broker, resource.resource_name)
         found += [] if entry is None else [entry]

@@ -28,6 +28,7 @@ from qanat.cluster.store import (
     Revision,
 )
 from qanat.model.errors import StoreUnavailableError
+from qanat.telemetry.histogram import SECONDS, Histogram
 
 RECONCILE_S = 30.0
 REACH_S = 1.0
@@ -49,6 +50,10 @@ class ImageWatcher:
     def __init__(self, store: MetadataStore, on_events: OnEvents) -> None:
         self.store = store
         self.image = MetadataImage()
+        self.commit_s = Histogram(SECONDS)
+        """How long the store took for a commit."""
+        self.committing = 0
+        """Commits that the store has not answered yet."""
         self._on_events = on_events
         self._changed = asyncio.Event()
         """Set, and replaced, whenever the image has changed."""
@@ -70,7 +75,7 @@ class ImageWatcher:
 
     async def commit(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> bool:
         """Commit, and return once the image has it; False, with the image caught up, where a compare did not hold."""
-        result = await self.store.commit(compares, operations)
+        result = await self._timed_commit(compares, operations)
         match result:
             case Committed(revision):
                 await self._reach(revision)
@@ -79,6 +84,16 @@ class ImageWatcher:
             case Refused():
                 await self._await_conflict([compare.key for compare in compares], result)
                 return False
+
+    async def _timed_commit(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> Committed | Refused:
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        self.committing += 1
+        try:
+            return await self.store.commit(compares, operations)
+        finally:
+            self.committing -= 1
+            self.commit_s.observe(loop.time() - began_s)
 
     async def has_deleted(self, topic: str) -> bool:
         """Whether a topic that existed is certainly deleted, by the store itself; False where the store does not

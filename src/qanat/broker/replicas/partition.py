@@ -168,6 +168,11 @@ class Partition:
         """Whether too few are in sync for acks=all."""
         return self.leader is not None and self.in_sync_replicas < self.needed_in_sync
 
+    @property
+    def waiting_ends(self) -> list[int]:
+        """Up to where appends must be committed whose acknowledgements wait, in order."""
+        return [end_offset for end_offset, _ in self._acknowledged] if self._acknowledged else []
+
     # Writing
 
     def append_fast(self, batch: memoryview, header: FastHeader) -> Written | None:

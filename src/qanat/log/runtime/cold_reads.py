@@ -46,6 +46,8 @@ class ColdReads:
         self._on_damage = on_damage
         self._counters = counters
         self._limit_bytes = limit_bytes
+        self.waiting = 0
+        """Reads that wait for the disk now."""
 
     async def read(self, log: PartitionLog, offset: int, max_bytes: int, end_offset: int | None) -> LogRead:
         """Read as `PartitionLog.read_now`, waiting for the disk where need be."""
@@ -59,7 +61,11 @@ class ColdReads:
             # Compaction may have emptied some segments: the read continues in the next one, which is cold, too.
             attempts = attempts + 1 if found.segment is last else 1
             last = found.segment
-            await self._load_cold(log, found, max_bytes)
+            self.waiting += 1
+            try:
+                await self._load_cold(log, found, max_bytes)
+            finally:
+                self.waiting -= 1
         self._require_present(log)
         return log.read(offset, max_bytes, end_offset)
 

@@ -126,6 +126,15 @@ class GroupCommit:
             self._waiting_for_room.append(room)
             await room
 
+    def waiting(self) -> list[tuple[PartitionLog, int]]:
+        """The logs whose flush is waited for, and by how many."""
+        return [(log, len(waiters)) for log, waiters in self._waiting.items()]
+
+    @property
+    def without_room(self) -> int:
+        """How many wait for unflushed bytes to become fewer."""
+        return len(self._waiting_for_room)
+
     def has_room(self) -> bool:
         return self._state.unflushed_bytes <= self._unflushed_bytes_max
 

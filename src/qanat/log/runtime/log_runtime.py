@@ -102,6 +102,22 @@ class LogRuntime(AppendFastPath):
         finally:
             self._workers.close()
 
+    # What waits
+
+    def waiting_for_flush(self) -> list[tuple[PartitionLog, int]]:
+        """The logs whose flush is waited for, and by how many."""
+        return self._commits.waiting()
+
+    @property
+    def appends_without_room(self) -> int:
+        """Appends that wait for unflushed bytes to become fewer."""
+        return self._commits.without_room
+
+    @property
+    def cold_reads_waiting(self) -> int:
+        """Reads that wait for the disk now."""
+        return self._cold.waiting
+
     # Appending
 
     async def append(self, log: PartitionLog, batch: Buffer, leader_epoch: int) -> Appended:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from qanat.servers.http.admin.load_watch import LoadWatch
 from qanat.servers.http.admin.traffic import Traffic
 from qanat.servers.http.authentication import HttpAuthentication
 from qanat.servers.http.caller import CLIENT_ID
@@ -57,6 +58,7 @@ class HttpContext:
         self.members = Members(self.gateway)
         self.lags = LagReports(self.gateway)
         self.traffic = Traffic(self.gateway)
+        self.load = LoadWatch(self.gateway)
         self.streams = Streams(settings.http_streams_per_client)
         self.searching = asyncio.Semaphore(1)
         """Whoever searches records waits for it."""

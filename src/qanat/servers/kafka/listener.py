@@ -49,6 +49,7 @@ class KafkaListener:
         self._broker = broker
         self.dispatcher = Dispatcher(broker)
         self.counters = self.dispatcher.counters
+        broker.listener_load = self
         if any(endpoint.is_authorized for endpoint in self._endpoints):
             self.dispatcher.interceptor = authorize
         self._on_fault = on_fault
@@ -95,6 +96,10 @@ class KafkaListener:
     def paused_count(self) -> int:
         """Connections whose reading is paused because all together hold too much."""
         return len(self._limits.starved)
+
+    def paused_clients(self) -> list[str]:
+        """The client ids of connections whose reading is paused; an empty one where a client has not named itself."""
+        return [one.client_id or "" for one in self._connections if one in self._limits.starved]
 
     async def bind(self) -> None:
         """Claim the addresses, so that their ports are known; no client is answered yet."""

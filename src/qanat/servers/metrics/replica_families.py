@@ -57,6 +57,12 @@ REPLICAS: tuple[ObservedFamily, ...] = (
         lambda o: o.broker.counters.replicated_bytes,
     ),
     single(
+        "qanat_metadata_commit_seconds",
+        "histogram",
+        "Changes of metadata: until the store had committed or refused them.",
+        lambda o: o.broker.metadata.commit_s,
+    ),
+    single(
         "qanat_is_controller",
         "gauge",
         "1 where this broker is the controller.",

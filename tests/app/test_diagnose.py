@@ -1,0 +1,27 @@
+"""`qanat diagnose`, as a process against a real broker."""
+
+from __future__ import annotations
+
+import json
+
+from tests.app.conftest import Run
+
+
+def test_a_broker_at_rest_is_limited_by_nothing(run: Run) -> None:
+    shown, document = run("diagnose", "-s", "1"), run("diagnose", "-s", "1", "-o", "json")
+
+    assert (shown.returncode, shown.stdout.splitlines()[-1]) == (0, "Nothing limits this cluster.")
+    found = json.loads(document.stdout)
+    assert (found["findings"], found["silent"], len(found["brokers"])) == ([], [], 1)
+    assert 1 <= found["seconds"] < 3
+
+
+def test_wrong_input_gets_one_sentence(run: Run) -> None:
+    for words in (("-s", "0"), ("-s", "301"), ("-s", "nan")):
+        refused = run("diagnose", *words)
+        assert refused.returncode != 0
+        assert "from 1 to 300" in refused.stderr
+        assert "Traceback" not in refused.stderr
+    unreachable = run("diagnose", "-b", "127.0.0.1:1", "--timeout", "1")
+    assert unreachable.returncode != 0
+    assert "Traceback" not in unreachable.stderr
