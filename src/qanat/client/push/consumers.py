@@ -7,11 +7,12 @@ async with AsyncPushConsumer("localhost:9092", "prices", group_id="till") as con
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from qanat.client.io_loop import IoLoop
 from qanat.client.push.settings import PushConsumerSettings
@@ -23,6 +24,7 @@ from qanat.connection.push.refreshing import Refresh, RefreshEvent
 from qanat.model.ids import TopicPartition
 from qanat.wire.push.control import Reset, Verdict
 
+Result = TypeVar("Result")
 Delivered = Record[bytes | None, bytes | None]
 Reached = Mapping[TopicPartition, ResumePoint] | None
 OnReset = Callable[[Refresh], Reached | Awaitable[Reached]]
@@ -47,6 +49,12 @@ class _Callbacks:
         return None if self._on_reset is None else self._on_reset(event.refresh)
 
 
+async def _within(work: Coroutine[Any, Any, Result], seconds: float | None) -> Result:
+    """Wait so long at most. It is decided where the records are, which could be handed out in that very moment."""
+    async with asyncio.timeout(seconds):
+        return await work
+
+
 class AsyncPushConsumer:
     """An asynchronous iterator over pushed records, on the caller's event loop."""
 
@@ -61,10 +69,12 @@ class AsyncPushConsumer:
         on_void: OnVoid | None = None,
         **settings: Any,
     ) -> None:
-        """`positions` are where to continue in mode `all`: those of an earlier consumer, stored with its data.
+        """`positions` are where to continue in mode `all`: those of an earlier consumer, stored with its data. A group
+        knows where to continue; its consumer names by them which topics the records are of that it has stored.
 
         The callbacks are called between the records, in order, and acknowledged when they return. `on_reset` opens a
-        new generation and returns how far it is; `on_ready` switches to it; `on_void` drops what is not in the log.
+        new generation and returns how far it is; `on_ready` switches to it; `on_void` drops what is not in the log, and
+        everything of the partition where `reset.why` is `recreated`: another topic has the name.
         """
         self._callbacks = _Callbacks(on_reset, on_ready, on_void)
         read = read_settings(PushConsumerSettings, servers, settings)
@@ -139,7 +149,12 @@ class AsyncPushConsumer:
     @property
     def positions(self) -> dict[TopicPartition, ResumePoint]:
         """Where to continue in mode `all`, after the records that were handed out."""
-        return dict(self._subscriber.positions.known)
+        return self._subscriber.positions.points
+
+    @property
+    def topic_ids(self) -> dict[TopicPartition, str]:
+        """The topic that the records of each partition are of: another one may have its name later."""
+        return self._subscriber.positions.topic_ids
 
     @property
     def resets(self) -> list[Reset]:
@@ -194,12 +209,8 @@ class PushConsumer:
         subscriber = self._consumer._subscriber
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
-            waiting = self._io.submit(subscriber.next_batch(max_records))
-            try:
-                found = waiting.result(None if until is None else max(until - time.monotonic(), 0))
-            except TimeoutError:
-                waiting.cancel()
-                raise
+            left_s = None if until is None else max(until - time.monotonic(), 0)
+            found = self._io.submit(_within(subscriber.next_batch(max_records), left_s)).result()
             if isinstance(found, list):
                 return found
             try:
@@ -230,6 +241,11 @@ class PushConsumer:
     def positions(self) -> dict[TopicPartition, ResumePoint]:
         """Where to continue in mode `all`, after the records that were handed out."""
         return self._consumer.positions
+
+    @property
+    def topic_ids(self) -> dict[TopicPartition, str]:
+        """The topic that the records of each partition are of: another one may have its name later."""
+        return self._consumer.topic_ids
 
     def close(self) -> None:
         self._io.submit(self._consumer.close()).result()

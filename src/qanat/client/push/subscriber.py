@@ -23,6 +23,7 @@ from qanat.connection.faults import OutOfTimeError, UnreachableError
 from qanat.connection.push.link import DisconnectedError, PushLink
 from qanat.connection.push.receiving import Positions, ResumePoint
 from qanat.connection.push.refreshing import Refresh, RefreshEvent, RefreshFrames, Repeated
+from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.wire.batch_header import read_header, split_batches
 from qanat.wire.push.control import (
@@ -30,7 +31,6 @@ from qanat.wire.push.control import (
     Ack,
     Credit,
     Mode,
-    Position,
     Ready,
     Reset,
     Start,
@@ -69,6 +69,8 @@ class Subscriber:
         self._settings = settings
         self._topics = list(topics)
         self._mode = Mode(settings.mode) if settings.mode else (Mode.LOG if settings.group_id else Mode.ALL)
+        self._servers = list(settings.bootstrap_servers)
+        """The one to connect to next is first."""
         self.positions = Positions(positions)
         self._link: PushLink | None = None
         self._ready: deque[tuple[Delivered, int, bool] | RefreshEvent | Voided] = deque()
@@ -103,10 +105,16 @@ class Subscriber:
             except (UnreachableError, OutOfTimeError) as fault:
                 self._lose()
                 self.fault = str(fault)
+                self._servers.append(self._servers.pop(0))
                 if isinstance(fault, DisconnectedError) and fault.is_final:
                     raise
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, self._settings.retry_backoff_max_ms / 1000)
+            except QanatError as fault:
+                # What cannot be read is not passed over: the same comes again, or another broker has it in good order.
+                self._lose()
+                self.fault = str(fault)
+                raise
         if isinstance(event := self._ready[0], RefreshEvent | Voided):
             self._event = event
             self._ready.popleft()
@@ -165,7 +173,8 @@ class Subscriber:
 
     def _void(self, reset: Reset) -> None:
         self.resets.append(reset)
-        self.positions.reset(TopicPartition(reset.topic, reset.partition), reset.offset, reset.epoch)
+        at = TopicPartition(reset.topic, reset.partition)
+        self.positions.reset(at, reset.offset, reset.epoch, reset.topic_id)
 
     @property
     def has_ready(self) -> bool:
@@ -202,8 +211,7 @@ class Subscriber:
             return self._link
         settings = self._settings
         deadline = Deadline.after(settings.request_timeout_ms / 1000)
-        link = await PushLink.open(settings.bootstrap_servers, deadline, settings.security, settings.client_id)
-        positions = [Position(at.topic, at.partition, *point) for at, point in self.positions.known.items()]
+        link = await PushLink.open(self._servers, deadline, settings.security, settings.client_id)
         wanted = Subscribe(
             VERSION,
             client=settings.client_id,
@@ -211,15 +219,16 @@ class Subscriber:
             group=settings.group_id,
             mode=self._mode,
             start=Start(settings.auto_offset_reset),
-            positions=positions if self._mode is Mode.ALL else [],
+            positions=self.positions.rows(is_all=self._mode is Mode.ALL),
             credit=Credit(settings.credit_records, settings.credit_bytes),
             forms=[] if self._mode is Mode.QUEUE else [1],
         )
         try:
-            await link.ask(wanted, deadline)
+            answer = await link.ask(wanted, deadline)
         except BaseException:
             link.close()
             raise
+        self.positions.connected(answer.topic_ids)
         self._link = link
         self.fault = ""
         return link
@@ -241,6 +250,8 @@ class Subscriber:
         if frame.type == FrameType.DATA:
             data = decode_data(frame.payload)
             found = self._one(data) if isinstance(data, PushedRecord) else self._many(data)
+            if found:
+                self.positions.has(found[0].topic_partition)
             # A frame has records of one partition, in order: where the first is new, all are.
             first = found[0] if found and self._mode is Mode.ALL else None
             if first is not None and not self.positions.is_new(first.topic_partition, first.offset):

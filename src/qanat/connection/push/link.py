@@ -14,11 +14,12 @@ from collections.abc import Sequence
 from typing import cast
 
 from qanat.connection.deadline import Deadline
-from qanat.connection.faults import RefusedError, UnreachableError
+from qanat.connection.faults import OutOfTimeError, RefusedError, UnreachableError
 from qanat.connection.sasl import BearerDialogue, Dialogue, NotAuthenticatedError, dialogue
 from qanat.connection.security import UNPROTECTED, Credentials, Security
 from qanat.connection.tls import context_of, untrusted
 from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import MalformedMessageError
 from qanat.wire.push.control import VERSION, Ack, Control, Disconnect, Heartbeat, decode_control, encode_control
 from qanat.wire.push.frames import FrameType, PushFrame, PushFrameReader, encode_frame
 
@@ -32,7 +33,24 @@ _TYPES: dict[str, FrameType] = {
     "Heartbeat": FrameType.HEARTBEAT,
     "CommitOffset": FrameType.COMMIT_OFFSET,
 }
-FINAL = frozenset({"malformed", "wrong-order", "not-authorized", "authentication-failed", "unknown-topic", "no-group"})
+FINAL = frozenset(
+    {
+        "malformed",
+        "wrong-order",
+        "not-authorized",
+        "authentication-failed",
+        "unknown-mechanism",
+        "no-authentication",
+        "unknown-topic",
+        "unknown-topic-or-partition",
+        "invalid-topic-exception",
+        "topic-authorization-failed",
+        "group-authorization-failed",
+        "group-refused",
+        "no-group",
+        "unreadable",
+    }
+)
 """Reasons after which another connection would fare no better."""
 
 
@@ -71,8 +89,10 @@ class PushLink(asyncio.Protocol):
     ) -> PushLink:
         """Connect to the first address that answers, and authenticate; raises the last reason where none does."""
         fault: Exception = UnreachableError("there is no address")
-        for host, port in addresses:
+        for number, (host, port) in enumerate(addresses):
             address = f"{host}:{port}"
+            # One that does not answer, as a machine without power, leaves time for those behind it.
+            share = Deadline.after(deadline.left_ms / 1000 / (len(addresses) - number))
             context = None if security.tls is None else context_of(security.tls)
             try:
                 connecting = asyncio.get_running_loop().create_connection(
@@ -81,11 +101,14 @@ class PushLink(asyncio.Protocol):
                     port,
                     ssl=context,
                 )
-                _, link = await deadline.bound(connecting, f"a connection to {address}")
+                _, link = await share.bound(connecting, f"a connection to {address}")
             except ssl.SSLCertVerificationError as untrue:
                 raise untrusted(address, untrue) from None
             except OSError as reason:
                 fault = UnreachableError(f"cannot connect to {address}: {reason.strerror or reason}")
+                continue
+            except OutOfTimeError as late:
+                fault = late
                 continue
             try:
                 if security.credentials is not None:
@@ -107,7 +130,11 @@ class PushLink(asyncio.Protocol):
         frames = self._reader.received(data)
         for frame in frames:
             if frame.type == FrameType.DISCONNECT:
-                said = decode_control(Disconnect, frame.payload)
+                try:
+                    said = decode_control(Disconnect, frame.payload)
+                except MalformedMessageError as fault:
+                    self._end(fault)
+                    return
                 self._end(DisconnectedError(said.reason, said.message))
             elif frame.type == FrameType.HEARTBEAT:
                 if frame.id:
@@ -206,6 +233,10 @@ class PushLink(asyncio.Protocol):
                 raise
             token = speaking.step(base64.b64decode(answer.token or ""))
             mechanism = ""
+
+    def fail(self, fault: Exception) -> None:
+        """Give the connection up, because of what it brought or did not bring."""
+        self._end(fault)
 
     def close(self) -> None:
         if self._timer is not None:

@@ -7,16 +7,22 @@ Rule 2: a position moves when a record is handed to the user, and back with RESE
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from qanat.model.ids import TopicPartition
+from qanat.wire.push.control import Position
 
 
 class ResumePoint(NamedTuple):
-    """The next offset of a partition, and the leader epoch of the record before it."""
+    """The next offset of a partition, the leader epoch of the record before it, and the id of the topic.
+
+    Without its id, a topic that was deleted and made again is taken for the former one of its name.
+    """
 
     offset: int
     epoch: int = -1
+    topic_id: str = ""
 
 
 class CumulativeAcks:
@@ -44,10 +50,32 @@ class CumulativeAcks:
 
 
 class Positions:
-    """Where a consumer of mode `all` is; it outlives connections."""
+    """Where a consumer of mode `all` is, and which topics a consumer has records of; it outlives connections."""
 
     def __init__(self, known: dict[TopicPartition, ResumePoint] | None = None) -> None:
         self.known = dict(known or {})
+        self.topic_ids: dict[TopicPartition, str] = {at: point.topic_id for at, point in self.known.items()}
+        self._told: Mapping[str, str] = {}
+
+    def connected(self, topic_ids: Mapping[str, str]) -> None:
+        """The answer to SUBSCRIBE has the ids of the topics: where one is another now, RESET follows."""
+        self._told = topic_ids
+
+    def has(self, at: TopicPartition) -> None:
+        """Records of a partition have arrived: of the topic of which the broker spoke last."""
+        if not self.topic_ids.get(at):
+            self.topic_ids[at] = self._told.get(at.topic, "")
+
+    def rows(self, *, is_all: bool) -> list[Position]:
+        """What SUBSCRIBE says: in mode `all` the positions; for a group, which has them, only what they are about."""
+        if is_all:
+            return [Position(at.topic, at.partition, *point) for at, point in self.points.items()]
+        return [Position(at.topic, at.partition, 0, -1, one) for at, one in self.topic_ids.items() if one]
+
+    @property
+    def points(self) -> dict[TopicPartition, ResumePoint]:
+        """The positions, with the ids of their topics."""
+        return {at: point._replace(topic_id=self.topic_ids.get(at, "")) for at, point in self.known.items()}
 
     def is_new(self, at: TopicPartition, offset: int) -> bool:
         """Whether a record was not handed out before."""
@@ -58,6 +86,8 @@ class Positions:
         """A record is handed out."""
         self.known[at] = ResumePoint(offset + 1, epoch)
 
-    def reset(self, at: TopicPartition, offset: int, epoch: int) -> None:
-        """What was received from here on is void."""
+    def reset(self, at: TopicPartition, offset: int, epoch: int, topic_id: str = "") -> None:
+        """What was received from here on is void; with the id of another topic, all that was received."""
         self.known[at] = ResumePoint(offset, epoch)
+        if topic_id:
+            self.topic_ids[at] = topic_id

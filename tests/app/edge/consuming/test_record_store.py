@@ -24,7 +24,7 @@ from tests.app.edge.consuming.stores import (
 
 from qanat.app.edge.consuming.reading import Query, latest, latest_of, one_record, select
 from qanat.app.edge.consuming.record_index import DamagedIndexError
-from qanat.app.edge.consuming.record_store import RecordStore
+from qanat.app.edge.consuming.record_store import Arrived, RecordStore
 from qanat.edge.kept_records import Place
 from qanat.model.errors import DirectoryLockedError, DiskFullError, InvalidSettingError, StorageError
 from qanat.testing.simulation.disk import SimDisk
@@ -324,4 +324,19 @@ def test_what_a_crash_left_of_a_generation_is_removed(tmp_path: Path) -> None:
     assert len(everything(again)) == 3
     assert not remains.exists()
     assert isinstance(again, RecordStore)
+    again.close()
+
+
+def test_another_topic_of_the_same_name_begins_with_nothing(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    store.store([Arrived(P0, run(0, 50), topic_id="old"), Arrived(P1, run(0, 5), topic_id="old")], 0)
+    store.recreated(P0, "new")
+    assert values(everything(caught_up(store))) == [f"v{n}" for n in range(5)], "of the other partition"
+    store.store([Arrived(P0, run(0, 3, "n"), topic_id="new")], 0)
+    store.close()
+
+    again = caught_up(open_store(tmp_path))
+    assert [again.topic_id(P0), again.topic_id(P1)] == ["new", "old"]
+    assert len(everything(again)) == 8
+    assert again.positions()[P0] == Place(3, 0)
     again.close()

@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 from qanat.app.edge.consuming.partition_copy import CopyRecord
 from qanat.app.edge.consuming.record_index import DamagedIndexError
 from qanat.app.edge.consuming.record_store import Arrived, RecordStore
 from qanat.client.push.consumers import AsyncPushConsumer, Delivered
 from qanat.connection.push.receiving import ResumePoint
-from qanat.edge.resume import TRUNCATED
+from qanat.edge.resume import RECREATED, TRUNCATED
 from qanat.model.errors import DiskFullError, QanatError, StorageError
 from qanat.model.ids import TopicPartition
 from qanat.telemetry.events import log_event
@@ -101,10 +101,7 @@ class Receiver:
 
     async def _made(self) -> AsyncPushConsumer:
         settings = self._settings
-        positions: dict[TopicPartition, ResumePoint] | None = None
-        if not settings.consumer_group:
-            held = await self._thread.call(RecordStore.positions)
-            positions = {at: ResumePoint(*place) for at, place in held.items()}
+        positions = await self._thread.call(_positions)
         return AsyncPushConsumer(
             {"bootstrap.servers": self._address, **self._protection},
             settings.topics,
@@ -123,7 +120,7 @@ class Receiver:
             batch = await consumer.next_batch(BATCH_RECORDS)
             self.observe()
             began = time.perf_counter()
-            await self._durably(RecordStore.store, by_partition(batch, consumer.refresh_of), _now_ms())
+            await self._durably(RecordStore.store, by_partition(batch, consumer), _now_ms())
             consumer.done()
             self._counters.batches += 1
             self._counters.store_s.observe(time.perf_counter() - began)
@@ -148,7 +145,9 @@ class Receiver:
         self._counters.resets += 1
         at = TopicPartition(reset.topic, reset.partition)
         log_event("reset", level="warning", partition=str(at), offset=reset.offset, why=reset.why)
-        if reset.why == TRUNCATED:
+        if reset.why == RECREATED:
+            await self._durably(RecordStore.recreated, at, reset.topic_id)
+        elif reset.why == TRUNCATED:
             await self._durably(RecordStore.void, at, reset.offset, reset.refresh)
 
     async def _durably(
@@ -180,16 +179,30 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def by_partition(batch: Sequence[Delivered], refresh_of: Callable[[Delivered], Refresh | None]) -> list[Arrived]:
+def _positions(store: RecordStore) -> dict[TopicPartition, ResumePoint]:
+    """What is held of each partition, and of which topic."""
+    return {at: ResumePoint(*place, store.topic_id(at)) for at, place in store.positions().items()}
+
+
+class Known(Protocol):
+    """What the consumer knows of the records that it has handed out."""
+
+    @property
+    def topic_ids(self) -> Mapping[TopicPartition, str]: ...
+
+    def refresh_of(self, record: Delivered) -> Refresh | None: ...
+
+
+def by_partition(batch: Sequence[Delivered], known: Known) -> list[Arrived]:
     """Pushed records by partition, each in the order in which they came."""
     found: dict[TopicPartition, list[CopyRecord]] = {}
     refreshes: dict[TopicPartition, str] = {}
     for one in batch:
         at = one.topic_partition
         if at not in found:
-            refresh = refresh_of(one)
+            refresh = known.refresh_of(one)
             found[at], refreshes[at] = [], "" if refresh is None else refresh.id
         found[at].append(
             CopyRecord(Record(one.offset, one.timestamp_ms, one.key, one.value, one.headers), one.leader_epoch)
         )
-    return [Arrived(at, records, refreshes[at]) for at, records in found.items()]
+    return [Arrived(at, records, refreshes[at], known.topic_ids.get(at, "")) for at, records in found.items()]

@@ -51,6 +51,8 @@ class Arrived(NamedTuple):
     at: TopicPartition
     records: Sequence[CopyRecord]
     refresh: str = ""
+    topic_id: str = ""
+    """The topic that they are of, where the broker says so."""
 
 
 class State(Struct, frozen=True):
@@ -60,6 +62,8 @@ class State(Struct, frozen=True):
     topics: list[str]
     group: str
     generations: Generations
+    topic_ids: dict[str, str] = {}
+    """The topic that each partition's records are of, by the partition's name."""
 
 
 class RecordStore:
@@ -93,6 +97,7 @@ class RecordStore:
         self.duplicates = 0
         """Records that came again and were not stored."""
         self.index_rebuilds = 0
+        self._topic_ids: dict[str, str] = {}
         files.make_directory(path)
         self._lock = files.lock(f"{path}/.lock")
         try:
@@ -126,11 +131,11 @@ class RecordStore:
                 f"{self.path} holds the topics {', '.join(found.topics)} of {_group(found.group)}, not "
                 f"{', '.join(topics)} of {_group(group)}: name another data directory (STORAGE_DATA_DIR)"
             )
-        self._topics, self._group = topics, group
+        self._topics, self._group, self._topic_ids = topics, group, found.topic_ids
         return found.generations
 
     def _save(self, topics: list[str], group: str, generations: Generations) -> None:
-        content = msgspec.json.encode(State(FORMAT, topics, group, generations))
+        content = msgspec.json.encode(State(FORMAT, topics, group, generations, self._topic_ids))
         replace(self._files, f"{self.path}/{_STATE}", content + b"\n")
         self._topics, self._group, self.generations = topics, group, generations
 
@@ -191,6 +196,8 @@ class RecordStore:
     def store(self, arrived: Iterable[Arrived], now_ms: int) -> int:
         """Store records that are new, durably; returns how many there were."""
         self.state.require_working()
+        arrived = list(arrived)
+        self._note_topics({one.at: one.topic_id for one in arrived if one.topic_id})
         stored = 0
         touched: dict[Key, list[Record] | None] = {}
         """The records that were appended to each copy; None where the index must read them."""
@@ -280,6 +287,25 @@ class RecordStore:
         copy = self.copies.get((held.filling if is_filling else held.served, at))
         if copy is not None and offset < copy.extent.end:
             self._remove_from(copy, offset, is_restart=offset <= copy.extent.start)
+
+    def recreated(self, at: TopicPartition, topic_id: str) -> None:
+        """The topic was deleted, and another one has its name: nothing that is held of the partition is of that one."""
+        self.state.require_working()
+        for (_, held), copy in list(self.copies.items()):
+            if held == at and copy.extent.end > copy.extent.start:
+                self._remove_from(copy, 0, is_restart=True)
+        self._note_topics({at: topic_id})
+
+    def _note_topics(self, ids: Mapping[TopicPartition, str]) -> None:
+        """Make durable which topics the records are of, before any of them counts as stored."""
+        new = {str(at): topic_id for at, topic_id in ids.items() if self._topic_ids.get(str(at)) != topic_id}
+        if new:
+            self._topic_ids = {**self._topic_ids, **new}
+            self._save(self._topics, self._group, self.generations)
+
+    def topic_id(self, at: TopicPartition) -> str:
+        """The topic that the records of a partition are of; empty where that is not known."""
+        return self._topic_ids.get(str(at), "")
 
     def positions(self) -> dict[TopicPartition, Place]:
         """Where an application without a group continues."""
