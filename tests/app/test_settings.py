@@ -142,7 +142,7 @@ def test_an_application_yml_is_understood(tmp_path: Path) -> None:
     assert (result.settings.node_id, result.settings.data_dir) == ("local-001", "/elsewhere")
     assert (result.settings.storage_engine, result.settings.broker.port) == ("mmap", 9092)
     assert result.settings.topic_defaults == {"segment.bytes": "1073741824"}
-    assert len(result.notices) == 3
+    assert len(result.notices) == 2
     assert any("threads.boss" in notice and "line 14" in notice for notice in result.notices)
 
 

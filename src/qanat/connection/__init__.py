@@ -11,6 +11,7 @@ and the command line.
 - `oauth_tokens`  tokens of OAUTHBEARER: from a file, a command, an endpoint
 - `sasl`          the client's side of PLAIN, SCRAM and OAUTHBEARER (pure)
 - `sasl_session`  SASL authentication of a link, and its renewal
+- `network`       how listeners are opened and brokers are reached: the port, and TCP
 - `channel`       one socket: frames, correlation, back-pressure
 - `link`          a channel that knows the broker's API versions
 - `cluster`       many links: bootstrap, metadata, leaders, coordinators, retries

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import OutOfTimeError, UnreachableError
+from qanat.connection.network import TCP, Network
 from qanat.connection.security import Tls
 from qanat.connection.tls import NO_TLS, WANTS_CERTIFICATE, context_of, describe_fault, untrusted
 from qanat.model.errors import MalformedMessageError
@@ -53,21 +54,17 @@ class Channel(asyncio.BufferedProtocol):
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @staticmethod
-    async def open(host: str, port: int, client_id: str, deadline: Deadline, tls: Tls | None = None) -> Channel:
+    async def open(
+        host: str, port: int, client_id: str, deadline: Deadline, tls: Tls | None = None, network: Network = TCP
+    ) -> Channel:
         """Connect; raises `UnreachableError` saying why not, `OutOfTimeError` where there is no answer.
 
         Over TLS also `UntrustedError`, and `InvalidSettingError` where its files cannot be used.
         """
         address = f"{host}:{port}"
-        loop = asyncio.get_running_loop()
         context = None if tls is None else context_of(tls)
-        shutdown_s = None if tls is None else _CLOSE_S
-        connecting = loop.create_connection(
-            lambda: Channel(address, client_id, tls is not None),
-            host,
-            port,
-            ssl=context,
-            ssl_shutdown_timeout=shutdown_s,
+        connecting = network.connect(
+            lambda: Channel(address, client_id, tls is not None), host, port, context, close_s=_CLOSE_S
         )
         try:
             _, channel = await deadline.bound(connecting, f"a connection to {address}")

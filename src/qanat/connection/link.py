@@ -9,6 +9,7 @@ from qanat import __version__
 from qanat.connection.channel import Channel
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import NotOfferedError, OutOfTimeError, UnreachableError, UnsendableError, check
+from qanat.connection.network import TCP, Network
 from qanat.connection.security import UNPROTECTED, Security
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import MalformedMessageError
@@ -46,9 +47,16 @@ class Link:
         self._was_answered = False
 
     @staticmethod
-    async def open(host: str, port: int, client_id: str, deadline: Deadline, security: Security = UNPROTECTED) -> Link:
+    async def open(
+        host: str,
+        port: int,
+        client_id: str,
+        deadline: Deadline,
+        security: Security = UNPROTECTED,
+        network: Network = TCP,
+    ) -> Link:
         """Connect, and authenticate where there are credentials."""
-        channel = await Channel.open(host, port, client_id, deadline, security.tls)
+        channel = await Channel.open(host, port, client_id, deadline, security.tls, network)
         try:
             link = Link(channel, *await _offered(channel, deadline))
             if security.credentials is not None:

@@ -9,7 +9,7 @@
 - `file_watch`       certificates and passwords that are read again when they change
 - `metadata_store`   the metadata store as settings say: SQLite, etcd or memory
 - `node_names`       names of nodes, and the numbers that the store gives them
-- `plugins`          parts of installed packages: storage engines, assignors, authenticators, authorizers
+- `plugins`          parts of installed packages: storage engines, networks, assignors, authenticators, authorizers
 - `etcd_connection`  from settings to an open metadata store in etcd
 - `etcd_server`      etcd on this machine: find the program, run members of a local cluster
 - `serving`          a node at work: opened, announced, closed at a signal

@@ -24,11 +24,12 @@ from qanat.app.node.metadata_store import open_store, refuse_orphans
 from qanat.app.node.node_names import number_of
 from qanat.app.node.push import LazyPush
 from qanat.app.settings.listener_plan import PlannedListener, plan_listeners
-from qanat.app.settings.node_settings import NodeSettings
+from qanat.app.settings.node_settings import BUILT_IN_NETWORK, NodeSettings
 from qanat.broker.broker import Broker
 from qanat.cluster import keys, values
 from qanat.cluster.format_levels import first_level
 from qanat.cluster.store import Absent, MetadataStore, Put
+from qanat.connection.network import TCP, Network
 from qanat.groups.assignors.assignor import Assignor
 from qanat.groups.assignors.built_in import NAMES
 from qanat.log.directories.directory import LogDirectory
@@ -134,14 +135,16 @@ class Node:
             topic_defaults=settings.topic_defaults,
             seed=self._seed,
         )
+        network = _network(settings.network_type)
+        self.broker.peers.network = network
         self.broker.current_settings.security = settings.security
         self.listeners = NodeListeners(listeners, settings.security, self.broker)
         opened.push_async_callback(self.listeners.providers.close)
         if self.listeners.identity is not None:
             self.broker.peers.security = self.listeners.identity.security
         endpoints = [self.listeners.endpoint(one) for one in self.listeners.plan.clients]
-        self.listener = KafkaListener(self.broker, self._on_fault, endpoints)
-        self.listener.push = self.push = LazyPush(self.broker, self.listener.dispatcher)
+        self.listener = KafkaListener(self.broker, self._on_fault, endpoints, network)
+        self.listener.push = self.push = LazyPush(self.broker, self.listener.dispatcher, network)
         await self.listener.bind()
         inter_broker = await self._open_inter_broker(opened)
         opened.push_async_callback(self.broker.close)
@@ -172,7 +175,10 @@ class Node:
             raise AddressInUseError(
                 f"inter.broker.port {planned.port} is the port of clients: choose another inter.broker.port"
             )
-        self.inter_broker = listener = KafkaListener(self.broker, self._on_fault, [self.listeners.endpoint(planned)])
+        endpoints = [self.listeners.endpoint(planned)]
+        self.inter_broker = listener = KafkaListener(
+            self.broker, self._on_fault, endpoints, self.broker.peers.network or TCP
+        )
         await listener.bind()
         opened.push_async_callback(listener.close)
         await listener.serve()
@@ -241,6 +247,15 @@ def _engine(settings: NodeSettings) -> StorageEngine:
     from qanat.app.node.plugins import storage_engine
 
     return storage_engine(settings.storage_engine, settings.directory)
+
+
+def _network(name: str) -> Network:
+    """How listeners are opened and other brokers are reached; installed packages are searched for anything but TCP."""
+    if name == BUILT_IN_NETWORK:
+        return TCP
+    from qanat.app.node.plugins import network
+
+    return network(name)
 
 
 def assignors(names: list[str]) -> dict[str, Assignor] | None:

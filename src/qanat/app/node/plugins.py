@@ -6,6 +6,7 @@
 | `qanat.partition_assignors` | nothing                       | `groups.assignors.assignor.Assignor`             |
 | `qanat.authenticators`      | `SecuritySettings`            | `security.authentication.Authenticator`          |
 | `qanat.authorizers`         | `SecuritySettings`            | `security.authorization.Authorizer`              |
+| `qanat.networks`            | nothing                       | `connection.network.Network`                     |
 
 Rule: only names that are installed under one of these groups are loaded. A setting chooses among them; it cannot name
       code.
@@ -17,6 +18,8 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import entry_points
 from typing import Any
 
+from qanat.app.settings.node_settings import BUILT_IN_NETWORK
+from qanat.connection.network import Network
 from qanat.groups.assignors.assignor import Assignor
 from qanat.log.directories.storage_engine import StorageEngine
 from qanat.log.settings import DirectorySettings
@@ -25,6 +28,7 @@ from qanat.security.authentication import Authenticator
 from qanat.security.authorization import Authorizer
 from qanat.security.settings import SecuritySettings
 
+NETWORKS = "qanat.networks"
 STORAGE_ENGINES = "qanat.storage_engines"
 ASSIGNORS = "qanat.partition_assignors"
 AUTHENTICATORS = "qanat.authenticators"
@@ -54,6 +58,16 @@ def authenticator(name: str, settings: SecuritySettings, built_in: Iterable[str]
     return found
 
 
+def network(name: str) -> Network:
+    """The network of that name; raises `InvalidSettingError` with the installed ones."""
+    make = _loaded(NETWORKS, "network", name, InvalidSettingError, [BUILT_IN_NETWORK])
+    try:
+        found: Network = make()
+    except Exception as fault:
+        raise InvalidSettingError(f"network {name!r} cannot be used: {fault or type(fault).__name__}") from fault
+    return found
+
+
 def is_installed(name: str) -> bool:
     """Whether a package brings the mechanism of that name."""
     return name in entry_points(group=AUTHENTICATORS).names
@@ -76,7 +90,7 @@ def _loaded(
         raise error(f"there is no {what} {name!r}; installed are {installed}")
     try:
         loaded: Callable[..., Any] = found[name].load()
-    except (ImportError, AttributeError) as fault:
+    except Exception as fault:
         raise error(
             f"{what} {name!r} is installed as {found[name].value} but cannot be loaded: {fault}; "
             "repair or remove the package that brings it"

@@ -17,6 +17,7 @@ from qanat.servers.guarded_accept import GuardedAccept
 if TYPE_CHECKING:
     from qanat.api.interceptor import Intercepted
     from qanat.broker.broker import Broker
+    from qanat.connection.network import Listening, Network
     from qanat.security.authentication import Principal
     from qanat.servers.kafka.endpoint import KafkaEndpoint
     from qanat.servers.push.connection import PushConnection
@@ -27,17 +28,18 @@ if TYPE_CHECKING:
 class LazyPush:
     """Makes the server when it is needed."""
 
-    def __init__(self, broker: Broker, intercepted: Intercepted) -> None:
+    def __init__(self, broker: Broker, intercepted: Intercepted, network: Network) -> None:
+        self._network = network
         self._broker = broker
         self._intercepted = intercepted
         self.server: PushServer | None = None
-        self._own: asyncio.Server | None = None
+        self._own: Listening | None = None
         self._handshakes: TlsHandshakes | None = None
 
     @property
     def own_port(self) -> int | None:
         """The port for push alone; None where there is none."""
-        return None if self._own is None else int(self._own.sockets[0].getsockname()[1])
+        return None if self._own is None else self._own.port
 
     async def serve_own(self, endpoint: KafkaEndpoint, port: int) -> None:
         """Serve push on a port of its own, with the security of this endpoint."""
@@ -50,7 +52,8 @@ class LazyPush:
         elif guard is not None:
             accept = GuardedAccept(guard, accept)
         try:
-            self._own = await asyncio.get_running_loop().create_server(accept, endpoint.host, port, backlog=1024)
+            self._own = await self._network.listen(accept, endpoint.host, port)
+            await self._own.start_serving()
         except OSError as fault:
             raise AddressInUseError(
                 f"push.port: cannot listen on {endpoint.host}:{port}: {fault.strerror or fault}; choose another port"

@@ -51,7 +51,7 @@ FILE = (
     Alias("broker.storage.data-dir", "data.dir"),
     Alias("broker.storage.segment-size", "log.segment.bytes"),
     Alias("broker.network.port", "port"),
-    *_none("records and requests always travel over TCP", "broker.network.type"),
+    Alias("broker.network.type", "network.type"),
     *_none(_THREADS, "broker.network.threads.boss", "broker.network.threads.worker"),
     Alias("broker.registry.url", "registry.url"),
     Alias("broker.registry.poll-interval", "registry.poll.interval.ms"),

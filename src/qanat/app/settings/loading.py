@@ -203,6 +203,7 @@ def _compose(
         node_id=_node_id(own, values.get("node.id")),
         environment=own.environment,
         storage_engine=own.storage_engine,
+        network_type=own.network_type,
         metadata=_metadata(values, faults),
         broker=_part(BrokerSettings, values, faults),
         directory=_part(DirectorySettings, values, faults),

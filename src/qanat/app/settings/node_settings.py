@@ -19,6 +19,9 @@ from qanat.security.tls_settings import TlsSettings
 from qanat.servers.http.settings import NOT_SERVED, HttpSettings
 from qanat.transactions.settings import TransactionSettings
 
+BUILT_IN_NETWORK = "tcp"
+"""The network that needs no package."""
+
 
 class NodeSettings(Struct, frozen=True):
     """All settings of one node."""
@@ -28,6 +31,7 @@ class NodeSettings(Struct, frozen=True):
     """A number, or a name that stands for one."""
     environment: Environment = "dev"
     storage_engine: str = "file"
+    network_type: str = BUILT_IN_NETWORK
     metadata: MetadataSettings = field(default_factory=MetadataSettings)
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     directory: DirectorySettings = field(default_factory=DirectorySettings)

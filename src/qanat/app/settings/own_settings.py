@@ -18,6 +18,8 @@ class OwnSettings(Settings, frozen=True):
     (docs/operating/environments.md). `staging` warns of it. Both create no topics by themselves."""
     storage_engine: str = "file"
     """Storage engine of the logs: `file` (also called `mmap`), or `memory`, which loses everything when it stops."""
+    network_type: str = "tcp"
+    """Network of Kafka's listeners, of push and of the links between brokers: `tcp`, or one that a package brings."""
     listeners: str | None = None
     """Addresses to listen on in Kafka's syntax: `PLAINTEXT://127.0.0.1:9092,SASL_SSL://0.0.0.0:9093`; instead of
     `host.name`, `port` and `listener.security.protocol`."""

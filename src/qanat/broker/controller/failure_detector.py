@@ -69,15 +69,10 @@ class FailureDetection:
 
     async def _is_deserted(self, node_id: int) -> bool:
         try:
-            host, port = self._peers.address_of(node_id)
             async with asyncio.timeout(_CONNECT_S):
-                transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, host, port)
-            transport.abort()
-        except ConnectionRefusedError:
-            return True
+                return await self._peers.is_refused(node_id)
         except (OSError, QanatError):
             return False
-        return False
 
     async def _report(self, node_id: int) -> Compare | None:
         """Write our failure report. Where another broker's is there already, returns the compare that holds as long as

@@ -19,6 +19,7 @@ from qanat.wire.kafka.registry import ApiKey
 if TYPE_CHECKING:
     from qanat.connection.deadline import Deadline
     from qanat.connection.link import Link
+    from qanat.connection.network import Network
     from qanat.connection.security import Security
 
 
@@ -33,6 +34,9 @@ class Peers:
         self.security: Callable[[str], Security] | None = None
         """What we show to a broker, by the security protocol of its listener; None where we have nothing to show."""
 
+        self.network: Network | None = None
+        """How other brokers are reached; None is over TCP."""
+
     def address_of(self, node_id: int) -> tuple[str, int]:
         """Where another broker listens for brokers; raises `UnreachableError` where that is not known."""
         listener = self._listener_of(node_id)
@@ -45,10 +49,23 @@ class Peers:
             raise UnreachableError(f"broker {node_id} is not registered")
         return listener
 
+    async def is_refused(self, node_id: int) -> bool:
+        """Whether nobody listens where a broker should: its process has ended. Raises `OSError`, `QanatError`."""
+        from qanat.connection.network import TCP
+
+        host, port = self.address_of(node_id)
+        try:
+            transport, _ = await (self.network or TCP).connect(asyncio.Protocol, host, port)
+        except ConnectionRefusedError:
+            return True
+        transport.close()
+        return False
+
     async def open(self, node_id: int, client_id: str, deadline: Deadline) -> Link:
         """A new connection to a broker, which the caller closes."""
         # With all of TLS and SASL: a single broker starts faster without.
         from qanat.connection.link import Link
+        from qanat.connection.network import TCP
         from qanat.connection.security import UNPROTECTED
 
         listener = self._listener_of(node_id)
@@ -58,7 +75,7 @@ class Peers:
                 f"broker {node_id} asks for {listener.security_protocol}, and this broker has no credentials or "
                 "certificates for it: inter.broker.credentials.file, ssl.truststore.location"
             )
-        return await Link.open(listener.host, listener.port, client_id, deadline, security)
+        return await Link.open(listener.host, listener.port, client_id, deadline, security, self.network or TCP)
 
     async def call(
         self, node_id: int, api_key: ApiKey, request: Any, timeout_s: float, *, at_most: int | None = None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from qanat.api.interceptor import authorize
 from qanat.broker.broker import Broker
+from qanat.connection.network import TCP, Listening, Network
 from qanat.model.errors import AddressInUseError
 from qanat.model.ordered_set import OrderedSet
 from qanat.security.authentication import ANONYMOUS, Principal
@@ -42,8 +43,11 @@ class KafkaClient(KafkaProtocol):
 class KafkaListener:
     """Serves its endpoints: `bind` claims them, `serve` starts to answer, `close` ends both."""
 
-    def __init__(self, broker: Broker, on_fault: OnFault, endpoints: Sequence[KafkaEndpoint] = ()) -> None:
+    def __init__(
+        self, broker: Broker, on_fault: OnFault, endpoints: Sequence[KafkaEndpoint] = (), network: Network = TCP
+    ) -> None:
         """Without endpoints, it serves the broker's own address to every client."""
+        self._network = network
         settings = broker.settings
         self._endpoints = endpoints or (KafkaEndpoint("PLAINTEXT", settings.host_name, settings.port),)
         self._broker = broker
@@ -67,7 +71,7 @@ class KafkaListener:
         self._connections: OrderedSet[KafkaConnection] = OrderedSet()
         self._unauthenticated = UnauthenticatedClients(broker.current_settings.security, broker.counters)
         self._handshakes: list[TlsHandshakes] = []
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[Listening] = []
         self.push: PushAcceptor | None = None
         """Serves connections that begin with a push frame; None where such connections are refused."""
         self.ports: dict[str, int] = {}
@@ -106,7 +110,7 @@ class KafkaListener:
         for endpoint in self._endpoints:
             accept = self._factory(endpoint)
             server = await self._bind(accept, endpoint.host, endpoint.port)
-            self.ports[endpoint.name] = int(server.sockets[0].getsockname()[1])
+            self.ports[endpoint.name] = server.port
             if endpoint.bootstrap_port is not None:
                 await self._bind(accept, endpoint.host, endpoint.bootstrap_port, is_shared=True)
 
@@ -123,11 +127,9 @@ class KafkaListener:
 
     async def _bind(
         self, accept: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, is_shared: bool = False
-    ) -> asyncio.Server:
+    ) -> Listening:
         try:
-            server = await asyncio.get_running_loop().create_server(
-                accept, host, port, backlog=1024, start_serving=False, reuse_port=is_shared or None
-            )
+            server = await self._network.listen(accept, host, port, is_shared=is_shared)
         except OSError as error:
             raise AddressInUseError(
                 f"cannot listen on {host}:{port}: {error.strerror or error}; "
