@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from qanat.spark.error_messages import HIDE
 from qanat.spark.session import require_java
 from qanat.spark.spark_version import UnsupportedSparkError, require_supported
 from qanat.testing import EmbeddedBroker
@@ -42,3 +43,14 @@ def test_spark_4_2_and_4_3_are_supported(version: str) -> None:
 def test_other_versions_of_spark_are_refused_with_the_remedy(version: str) -> None:
     with pytest.raises(UnsupportedSparkError, match=r"4\.2 and 4\.3: pip install"):
         require_supported(version)
+
+
+def test_a_session_that_registers_nothing_refuses_another_version_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    from qanat.spark import source
+
+    monkeypatch.delenv(HIDE, raising=False)
+    monkeypatch.setattr(source, "__version__", "4.1.4")
+
+    with pytest.raises(UnsupportedSparkError, match=r"^PySpark 4\.1\.4 is installed; Qanat works with 4\.2 and 4\.3"):
+        source.QanatDataSource({})
+    assert os.environ.pop(HIDE) == "1", "Spark shows the sentence without a traceback"

@@ -32,7 +32,7 @@ def hide_tracebacks(cls: Class) -> Class:
 def _watched(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def call(*arguments: Any, **named: Any) -> Any:
-        with _traceback_hidden():
+        with traceback_hidden():
             result = method(*arguments, **named)
         return _each(result) if isinstance(result, Iterator) else result
 
@@ -40,12 +40,13 @@ def _watched(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _each(items: Iterator[Any]) -> Iterator[Any]:
-    with _traceback_hidden():
+    with traceback_hidden():
         yield from items
 
 
 @contextmanager
-def _traceback_hidden() -> Iterator[None]:
+def traceback_hidden() -> Iterator[None]:
+    """Within this context, our errors hide their traceback."""
     try:
         yield
     except QanatError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING
 
+from pyspark import __version__
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -19,7 +20,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from qanat.model.errors import QanatError
-from qanat.spark.error_messages import hide_tracebacks
+from qanat.spark.error_messages import hide_tracebacks, traceback_hidden
 from qanat.spark.options.option_reader import OptionError
 from qanat.spark.options.options import source_options
 from qanat.spark.schemas import arrow_schema, source_schema
@@ -40,6 +41,8 @@ class QanatDataSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
+        with traceback_hidden():
+            require_supported(__version__)
         retain_memory()
 
     @classmethod

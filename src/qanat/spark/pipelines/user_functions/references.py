@@ -5,6 +5,7 @@ Modules are sought in the folder of the pipeline's file first, then where Python
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import sys
 import traceback
@@ -57,8 +58,13 @@ def described(fault: BaseException, reference: str) -> str:
     text = " ".join(f"{type(fault).__name__}: {fault}".split()).removesuffix(":")
     frames = traceback.extract_tb(fault.__traceback__)
     stem = reference.partition(":")[0].rpartition(".")[2]
-    own = [frame for frame in frames if Path(frame.filename).stem == stem] or frames[1:]
+    own = [frame for frame in frames if Path(frame.filename).stem == stem]
+    own = own or [frame for frame in frames[1:] if Path(frame.filename).parent not in _IMPORTLIB]
     return f"{text} ({Path(own[-1].filename).name} line {own[-1].lineno})" if own else text
+
+
+_IMPORTLIB = (Path(importlib.__file__).parent, Path(importlib.__file__).parent / "metadata", Path("."))
+"""Its frames say where Python looked for a module or a name of it, and nothing about the user's code."""
 
 
 def is_in_folder(module: ModuleType, folder: str) -> bool:
