@@ -34,15 +34,14 @@ _ALIKE = {"once": "write"}
 
 
 def main(arguments: Sequence[str]) -> int:
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     if given.rounds < FEWEST_ROUNDS:
         print(f"bench.spark: {given.rounds} rounds are no comparison: take at least {FEWEST_ROUNDS}", file=sys.stderr)
         return 2
     if given.quick:
         given.records, given.backlog_gb = min(given.records, QUICK_RECORDS), 0.0
-    require_java()
     try:
-        result = _run(given)
+        result = measured(given)
     except EngineFailedError as fault:
         print(f"bench.spark: {fault}", file=sys.stderr)
         return 2
@@ -52,7 +51,9 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if given.check and result.missed else 0
 
 
-def _run(given: argparse.Namespace) -> Result:
+def measured(given: argparse.Namespace) -> Result:
+    """The workloads on each side; `given` comes from `parser`."""
+    require_java()
     with another_machine() if given.elsewhere else nullcontext(THIS) as brokers_on:
         return _compare(given, brokers_on)
 
@@ -168,25 +169,25 @@ def _show(text: str) -> None:
     print(f"measuring {text}", file=sys.stderr, flush=True)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(
         "python -m bench.spark", description="Rows a second of format('qanat'), of Spark's connector, and at most."
     )
-    parser.add_argument("--records", type=int, default=10_000_000)
-    parser.add_argument("--size", type=int, default=100, help="bytes of a value")
-    parser.add_argument("--rounds", type=int, default=FEWEST_ROUNDS, help="at least 5")
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_RECORDS:,} records: writes and batch reads")
-    parser.add_argument(
+    found.add_argument("--records", type=int, default=10_000_000)
+    found.add_argument("--size", type=int, default=100, help="bytes of a value")
+    found.add_argument("--rounds", type=int, default=FEWEST_ROUNDS, help="at least 5")
+    found.add_argument("--quick", action="store_true", help=f"{QUICK_RECORDS:,} records: writes and batch reads")
+    found.add_argument(
         "--backlog-gb", type=float, default=0.0, help="how much a worker reads while its memory is measured (0: none)"
     )
-    parser.add_argument(
+    found.add_argument(
         "--dir", type=Path, help="folder for brokers' data; the system's for temporary files if not given"
     )
-    parser.add_argument("--elsewhere", action="store_true", help="brokers in a network namespace (Linux, root)")
-    parser.add_argument("--json", type=Path, help="also write the result into this file, after each workload")
-    parser.add_argument("--check", action="store_true", help="exit with 1 if a required ratio is not met")
-    parser.add_argument("--skip-connector", action="store_true")
-    return parser
+    found.add_argument("--elsewhere", action="store_true", help="brokers in a network namespace (Linux, root)")
+    found.add_argument("--json", type=Path, help="also write the result into this file, after each workload")
+    found.add_argument("--check", action="store_true", help="exit with 1 if a required ratio is not met")
+    found.add_argument("--skip-connector", action="store_true")
+    return found
 
 
 if __name__ == "__main__":

@@ -21,6 +21,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from qanat.app.bench import report
+from qanat.app.bench.figures import Limit, Required, row
+from qanat.app.bench.machine import describe
+from qanat.app.bench.report import Result
+
 RATE = "1gbit"
 BROKERS, EXECUTORS = ("b1", "b2"), ("e1", "e2")
 MACHINES = (*BROKERS, *EXECUTORS, "d")
@@ -28,6 +33,7 @@ BRIDGE = "qanat-bench"
 PORT = 9092
 PARTITIONS = 4
 SIZE = 100
+_LITTLE = Required("ours", "<=", 0.05)
 
 
 def address(machine: str) -> str:
@@ -112,6 +118,7 @@ def measured(folder: Path, topic: str, records: int, *, is_remote: bool) -> dict
     size = sum(one["bytes"] for one in staged)
     staging_s = max(one["seconds"] for one in staged)
     return {
+        "MB": size / 1e6,
         "MB/s": size / (staging_s + said["seconds"]) / 1e6,
         "staging s": staging_s,
         "commit s": said["seconds"],
@@ -186,7 +193,8 @@ def commit(bootstrap: str, topic: str, folder: str, tasks: int) -> None:
     )
 
 
-def main(pairs: int = 5, records: int = 10_000_000) -> None:
+def measured_pairs(pairs: int = 5, records: int = 10_000_000) -> Result:
+    """Rows a second of uploads beside those through the driver, and what the driver sends."""
     found: dict[bool, list[dict[str, float]]] = {False: [], True: []}
     with tempfile.TemporaryDirectory() as scratch, network(), ExitStack() as stack:
         started(f"{scratch}/data", stack)
@@ -200,10 +208,29 @@ def main(pairs: int = 5, records: int = 10_000_000) -> None:
                 one = measured(folder, f"once-{number}-{is_remote}".lower(), records, is_remote=is_remote)
                 found[is_remote].append(one)
                 shutil.rmtree(folder)
-                print("uploads" if is_remote else "driver ", {k: round(v, 4) for k, v in one.items()}, flush=True)
+                said = {k: round(v, 4) for k, v in one.items()}
+                print("uploads" if is_remote else "driver ", said, file=sys.stderr, flush=True)
+        about = describe(Path(scratch))
+    sent = [one["driver's MB"] / one["MB"] for one in found[True]]
+    rates = [[one["MB/s"] for one in found[is_remote]] for is_remote in (True, False)]
+    rows = [
+        row("spark-driver", "driver's bytes per byte, exactly once elsewhere", "", sent, None, _LITTLE),
+        row(
+            "spark-upload", "exactly once elsewhere, 1 Gbit/s", "MB/s", rates[0], Limit(rates[1], "through the driver")
+        ),
+    ]
+    settings = {"uploads": f"{records:,} records of {SIZE} B from {len(EXECUTORS)} executors; {pairs} pairs, by turns"}
     for is_remote, those in found.items():
         medians = {name: round(statistics.median(one[name] for one in those), 4) for name in those[0]}
-        print("medians", "uploads" if is_remote else "driver ", medians)
+        settings["uploads, medians" if is_remote else "through the driver, medians"] = str(medians)
+    return Result(about, settings, rows, [], [])
+
+
+def main(pairs: int = 5, records: int = 10_000_000) -> None:
+    result = measured_pairs(pairs, records)
+    report.print_table(result)
+    for name, value in result.settings.items():
+        print(f"{name}: {value}")
 
 
 if __name__ == "__main__":
