@@ -1,9 +1,10 @@
 """How much a pipe asks for at once, and in which order: by priority, by the link's speed, within a limit.
 
-An answer holds the link until it is there. So an answer is sized to take half a second at the speed that was measured,
-and a record of a topic of high priority waits for that much at most; topics of higher classes come first in every
-request. The first answers are small, since nothing is known of the link yet. Requests of the registry and of health
-have connections of their own, and are small.
+An answer holds the link until it is there. So an answer is sized to take a quarter of a second at the speed that was
+measured; topics of higher classes come first in every request. While there is a backlog, the next request leaves before
+the present answer is whole, early enough that the link never waits for it: a record of high priority waits for the rest
+of one answer and for the one that was asked for ahead. The first answers are small, since nothing is known of the link
+yet. Requests of the registry and of health have connections of their own, and are small.
 
 Rule 1: an answer has at least one batch, whatever its size: a link may be slow, but it must progress.
 Rule 2: a lower class is asked for in every request, after the higher ones; every `SHARE`th request is its turn to be
@@ -18,7 +19,8 @@ from typing import TypeVar
 Key = TypeVar("Key")
 
 LEAST_BYTES, MOST_BYTES = 16 * 1024, 4 * 1024 * 1024
-_ANSWER_MS = 500
+_ANSWER_MS = 250
+_SLACK_MS = 20
 _WEIGHT = 0.3
 _GROWTH = 4
 SHARE = 8
@@ -35,9 +37,12 @@ class Pace:
         self._most = LEAST_BYTES
         """What the link has shown that it bears: grows with answers that were large."""
         self._free_ms = 0
+        self._turnaround_ms: int | None = None
+        """The shortest time from a request to the first byte of its answer."""
 
-    def answered(self, size: int, took_ms: int, now_ms: int) -> None:
-        """An answer of `size` bytes took so long from its first byte to its last."""
+    def answered(self, size: int, waited_ms: int, took_ms: int, now_ms: int) -> None:
+        """An answer of `size` bytes was waited for so long, and took so long from its first byte to its last."""
+        self._turnaround_ms = waited_ms if self._turnaround_ms is None else min(waited_ms, self._turnaround_ms)
         if 2 * size >= self._most:
             self._most = min(_GROWTH * self._most, MOST_BYTES)
         if size >= LEAST_BYTES // 2:
@@ -51,6 +56,12 @@ class Pace:
         speeds = [speed for speed in (self._measured, self._limit / 1000) if speed]
         wanted = round(min(speeds) * _ANSWER_MS) if speeds else LEAST_BYTES
         return max(LEAST_BYTES, min(wanted, self._most))
+
+    def ahead_bytes(self) -> int:
+        """The next request may leave when so little of an answer is missing; 0 where it must wait for the whole."""
+        if self._limit or self._turnaround_ms is None:
+            return 0
+        return round(self._measured * (2 * self._turnaround_ms + _SLACK_MS))
 
     def wait_ms(self, now_ms: int) -> int:
         """How long to wait before the next request, for the limit's sake."""

@@ -59,6 +59,8 @@ class PipedPartition(Struct, frozen=True):
     gaps: tuple[tuple[int, int], ...] = ()
     """Holes of the parent's log that it has recorded."""
     size: int = 0
+    next: tuple[int, int] | None = None
+    """Offset and epoch with which a child goes on after these batches: it may ask for more before it has them all."""
 
 
 class PipeHead(Struct, frozen=True):
@@ -93,18 +95,22 @@ def encode_answer(head: PipeHead, records: Sequence[bytes | memoryview]) -> byte
     return b"".join((len(encoded).to_bytes(_LENGTH_BYTES, "big"), encoded, *records))
 
 
-def decode_answer(body: bytes) -> tuple[PipeHead, list[memoryview]]:
-    """The head, and the batches of each of its partitions."""
-    view = memoryview(body)
+def decode_head(view: memoryview) -> tuple[PipeHead, int]:
+    """The head of an answer, of which this is the whole or the beginning, and where its batches begin."""
     length = int.from_bytes(view[:_LENGTH_BYTES], "big")
     if len(view) < _LENGTH_BYTES or length > min(HEAD_BYTES_MAX, len(view) - _LENGTH_BYTES):
         raise PipeFaultError("the answer of the parent ends in its head")
     try:
-        head = _HEADS.decode(view[_LENGTH_BYTES : _LENGTH_BYTES + length])
+        return _HEADS.decode(view[_LENGTH_BYTES : _LENGTH_BYTES + length]), _LENGTH_BYTES + length
     except msgspec.MsgspecError as fault:
         raise PipeFaultError(f"the answer of the parent has no head: {fault}") from None
+
+
+def decode_answer(body: bytes) -> tuple[PipeHead, list[memoryview]]:
+    """The head, and the batches of each of its partitions."""
+    view = memoryview(body)
+    head, position = decode_head(view)
     records: list[memoryview] = []
-    position = _LENGTH_BYTES + length
     for one in head.partitions:
         if not 0 <= one.size <= len(view) - position:
             raise PipeFaultError(f"the answer of the parent ends in the batches of {one.topic}-{one.partition}")

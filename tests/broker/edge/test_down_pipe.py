@@ -119,7 +119,7 @@ def test_a_mirror_has_the_epochs_of_its_origin_and_a_state_that_is_not_behind(tm
 
 
 def test_a_child_goes_on_at_a_parent_of_another_level(tmp_path: Path) -> None:
-    """The parent of its parent has the same records: moving there and back reads nothing twice, within 3 s each."""
+    """The parent of its parent has the same records: moving there and back reads nothing twice."""
 
     async def run() -> None:
         async with root_with(tmp_path, 3) as root:
@@ -135,7 +135,8 @@ def test_a_child_goes_on_at_a_parent_of_another_level(tmp_path: Path) -> None:
                         began = time.monotonic()
                         await write(root, 10 * number, 10 * number + 5)
                         await wait_until(lambda: content(child) == content(root), f"five more from {parent}")
-                        assert time.monotonic() - began < 3 + 2  # The writes take their time as well.
+                        # A pipe that had to wait out a request to its former parent would take 25 s.
+                        assert time.monotonic() - began < 15
                         current = child.broker.edge_node.pipe.choice.current
                         assert current is not None
                         assert current.node == parent

@@ -1,8 +1,11 @@
 """The pipe to the parent: asks for what comes after the logs' ends, and has the answers carried out.
 
-One request at a time, on a connection that is kept. The parent parks it while there is nothing new.
+Requests go out on connections that are kept; the parent parks them while there is nothing new. While there is a
+backlog, the next one leaves before the present answer is whole, so that the link never waits (`edge.pace`).
 
-Rule 1: an answer of a former parent is not applied: the loop asks one parent, and applies before it asks again.
+Rule 1: an answer of a former parent is not applied: the loop asks one parent, and applies answers in their order. What
+        was asked for ahead rests on the answer before; where that was not applied whole, it is of another position than
+        the log's, and `MirroredTopics.apply` leaves it.
 Rule 2: every fault of a parent ends in a pause and the next request; nothing but closing ends the pipe.
 """
 
@@ -11,11 +14,14 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
 from urllib.parse import urlencode
 
 import msgspec
 
-from qanat.broker.edge.http_client import HttpClient, SilentError
+from qanat.broker.edge.http_client import HttpAnswer, HttpClient, SilentError
 from qanat.broker.edge.json_feed import ask_feed
 from qanat.broker.edge.mirrored_topics import MirroredTopics
 from qanat.connection.faults import UnreachableError
@@ -37,12 +43,25 @@ from qanat.wire.pipe_answer import (
     PipePosition,
     PipeRequest,
     decode_answer,
+    decode_head,
 )
 
 PARKED_S = 25.0
 _TOPICS_S = 5.0
 """How often the parent is asked which topics it has."""
+_AHEAD_MAX = 2
+"""One answer may arrive, and the next be asked for, while one is made durable."""
 _TOPICS = msgspec.json.Decoder(PipedTopics)
+
+
+class _Asked:
+    """A request that is on its way."""
+
+    def __init__(self, wanted: list[PipePosition]) -> None:
+        self.wanted = wanted
+        self.answer: asyncio.Task[HttpAnswer]
+        self.is_judged = False
+        """Whether it was decided to ask for more before the answer is whole, or not to."""
 
 
 def _now_ms() -> int:
@@ -68,7 +87,10 @@ class DownPipe:
         self.lag_ms = 0
         """For how long we have lacked some of them."""
         self.requests = self.failures = self.received_bytes = 0
-        self._client: tuple[Parent, HttpClient] | None = None
+        self._clients: tuple[Parent, list[HttpClient]] | None = None
+        """To the present parent: one, and one for what is asked for ahead; they take turns."""
+        self._ahead: deque[_Asked] = deque()
+        """What was asked for after the answer that is waited for or applied."""
         self._steered = asyncio.Event()
         self._asked_topics: tuple[Parent, float, list[TopicPartition]] | None = None
         self._high_watermarks: dict[TopicPartition, int] = {}
@@ -85,6 +107,7 @@ class DownPipe:
         is_other = self.choice.replace(topology.parents, _now_ms()) or topology.topics != self._patterns
         self._patterns = topology.topics
         if is_other:
+            self._give_up_ahead()
             self._asked_topics = None
             self._stopped_until.clear()
             self._steered.set()
@@ -127,6 +150,7 @@ class DownPipe:
         return pause_ms
 
     async def _failed(self, parent: Parent, reason: str, *, is_silent: bool) -> int:
+        self._give_up_ahead()
         self.failures += 1
         if reason != self.last_fault:
             log_event("parent does not answer", level="warning", parent=parent.node, reason=reason)
@@ -160,25 +184,65 @@ class DownPipe:
         client = await self._client_of(parent)
         if parent.dialect is Dialect.JSON:
             return await self._ask_feeds(parent, client)
-        partitions = await self._partitions(parent, client)
-        wanted = self._positions(partitions)
-        if not wanted:
-            return spread(self._settings.pipe_poll_interval_ms, random.random)
-        wait_ms = self.pace.wait_ms(_now_ms())
-        if wait_ms:
-            await asyncio.sleep(wait_ms / 1000)
+        if self._ahead:
+            asked = self._ahead.popleft()
+        else:
+            wanted = self._positions(await self._partitions(parent, client))
+            if not wanted:
+                return spread(self._settings.pipe_poll_interval_ms, random.random)
+            wait_ms = self.pace.wait_ms(_now_ms())
+            if wait_ms:
+                await asyncio.sleep(wait_ms / 1000)
+            asked = self._send(client, wanted)
+        answer = await asked.answer
+        _require_ok(parent, answer.status, answer.body)
+        self.received_bytes += len(answer.body)
+        self.pace.answered(len(answer.body), answer.waited_ms, answer.took_ms, _now_ms())
+        head, records = decode_answer(answer.body)
+        self._check_path(parent, head.path)
+        return await self._apply(head.partitions, records, asked.wanted)
+
+    def _send(self, client: HttpClient, wanted: list[PipePosition]) -> _Asked:
         self.requests += 1
         # Stopped partitions and new topics have their turn as well.
         parked_s = min(PARKED_S, _TOPICS_S)
         request = PipeRequest(self._node, wanted, round(parked_s * 1000), self.pace.answer_bytes())
         body = msgspec.json.encode(request)
-        answer = await client.request("POST", "/api/v1/edge/pipe", body=body, wait_s=parked_s, is_repeatable=True)
-        _require_ok(parent, answer.status, answer.body)
-        self.received_bytes += len(answer.body)
-        self.pace.answered(len(answer.body), answer.took_ms, _now_ms())
-        head, records = decode_answer(answer.body)
-        self._check_path(parent, head.path)
-        return await self._apply(head.partitions, records, wanted)
+        target = "/api/v1/edge/pipe"
+        asked = _Asked(wanted)
+        on_part = partial(self._ask_ahead, asked)
+        asking = client.request("POST", target, body=body, wait_s=parked_s, is_repeatable=True, on_part=on_part)
+        asked.answer = asyncio.ensure_future(asking)
+        return asked
+
+    def _ask_ahead(self, asked: _Asked, parts: Sequence[bytes], size: int, whole: int) -> None:
+        """Send the next request where the present answer is nearly here, and leaves a backlog."""
+        if asked.is_judged or len(self._ahead) == _AHEAD_MAX or whole - size > self.pace.ahead_bytes():
+            return
+        asked.is_judged, known = True, self._asked_topics
+        if known is None or known[1] <= time.monotonic() or self._clients is None:
+            return
+        try:
+            head, _ = decode_head(memoryview(b"".join(parts)))
+        except PipeFaultError:
+            return  # It is not here yet, or the whole answer will be refused.
+        if not any(one.next is not None and one.next[0] < one.high_watermark for one in head.partitions):
+            return
+        stands = {TopicPartition(one.topic, one.partition): one for one in asked.wanted}
+        for one in head.partitions:
+            if one.next is not None:
+                at = TopicPartition(one.topic, one.partition)
+                stands[at] = PipePosition(one.topic, one.partition, *one.next)
+        wanted = [stands[at] for at in self._ordered(list(stands))]
+        clients = self._clients[1]
+        clients.reverse()
+        self._ahead.append(self._send(clients[0], wanted))
+
+    def _give_up_ahead(self) -> None:
+        while self._ahead:
+            given_up = self._ahead.pop().answer
+            given_up.add_done_callback(_take_exception)
+            given_up.cancel()
 
     async def _ask_feeds(self, parent: Parent, client: HttpClient) -> int:
         """One request for each topic; the feed may park it where there is only one."""
@@ -234,18 +298,20 @@ class DownPipe:
         """The positions to ask for, in the order of their priority."""
         now = time.monotonic()
         due = [at for at in partitions if self._stopped_until.get(at, 0.0) <= now]
-        first = [at for at in due if self._priority and is_wanted(at.topic, self._priority)]
-        rest = [at for at in due if at not in first]
-        found = (self._mirrors.position(at) for at in in_order([first, rest] if first else [rest], self.requests))
+        found = (self._mirrors.position(at) for at in self._ordered(due))
         return [one for one in found if one is not None]
 
+    def _ordered(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        first = [at for at in partitions if self._priority and is_wanted(at.topic, self._priority)]
+        rest = [at for at in partitions if at not in first]
+        return in_order([first, rest] if first else [rest], self.requests)
+
     async def _client_of(self, parent: Parent) -> HttpClient:
-        if self._client is not None and self._client[0] == parent:
-            return self._client[1]
-        await self.close()
-        client = HttpClient(parent.url, authorization=self._settings.edge_authorization)
-        self._client = parent, client
-        return client
+        if self._clients is None or self._clients[0] != parent:
+            await self.close()
+            both = [HttpClient(parent.url, authorization=self._settings.edge_authorization) for _ in range(2)]
+            self._clients = parent, both
+        return self._clients[1][0]
 
     async def _partitions(self, parent: Parent, client: HttpClient) -> list[TopicPartition]:
         """The partitions to pull; the parent is asked for its topics now and then."""
@@ -274,9 +340,15 @@ class DownPipe:
         self.path = path
 
     async def close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            await client[1].close()
+        self._give_up_ahead()
+        clients, self._clients = self._clients, None
+        for one in () if clients is None else clients[1]:
+            await one.close()
+
+
+def _take_exception(given_up: asyncio.Task[HttpAnswer]) -> None:
+    if not given_up.cancelled():
+        given_up.exception()
 
 
 def _require_ok(parent: Parent, status: int, body: bytes) -> None:

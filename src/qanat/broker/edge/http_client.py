@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from urllib.parse import urlsplit
 
@@ -30,6 +30,7 @@ DIAL_AGAIN_S = 2.0
 OVERDUE_S = 1.5
 """How long an answer may be overdue before another connection is tried."""
 _GRACE_S = 0.5
+_OK = 200
 _READ_BYTES = 256 * 1024
 _HEADERS_MAX = 64 * 1024
 
@@ -44,8 +45,18 @@ class HttpAnswer(Struct, frozen=True):
     status: int
     headers: Mapping[str, str]
     body: bytes
+    waited_ms: int
+    """From the request to the first byte of the answer."""
     took_ms: int
-    """From its first byte to its last."""
+    """From the first byte of the answer to its last."""
+
+
+OnPart = Callable[[Sequence[bytes], int, int], None]
+"""Called with the parts of a body that are here, their size, and the size of the whole body."""
+
+
+def _ignore(parts: Sequence[bytes], size: int, whole: int) -> None:
+    pass
 
 
 _Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -75,17 +86,19 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         wait_s: float = 0.0,
         is_repeatable: bool = False,
+        on_part: OnPart = _ignore,
     ) -> HttpAnswer:
         """The answer to a request that the server may park for `wait_s`; raises `UnreachableError` for every fault, a
-        `SilentError` where not a byte came. One that `is_repeatable` may reach the server twice."""
+        `SilentError` where not a byte came. One that `is_repeatable` may reach the server twice. `on_part` is told of
+        each part of an answer with status 200."""
         message = self._head(method, target, body, headers or {}) + (body or b"")
         async with self._busy:
             is_done = False
             try:
                 if is_repeatable:
-                    answer, is_kept = await self._exchange_beside(message, wait_s)
+                    answer, is_kept = await self._exchange_beside(message, wait_s, on_part)
                 else:
-                    answer, is_kept = await self._exchange(await self._connected(), message, wait_s, _Received())
+                    answer, is_kept = await self._exchange(await self._connected(), message, wait_s, _Received(on_part))
                 is_done = is_kept
                 return answer
             except TimeoutError:
@@ -122,10 +135,10 @@ class HttpClient:
         context = ssl.create_default_context() if self._is_secure else None
         return await asyncio.open_connection(self._host, self._port, ssl=context, limit=_READ_BYTES * 4)
 
-    async def _exchange_beside(self, message: bytes, wait_s: float) -> tuple[HttpAnswer, bool]:
+    async def _exchange_beside(self, message: bytes, wait_s: float, on_part: OnPart) -> tuple[HttpAnswer, bool]:
         """Send and read; on another connection as well, as soon as that stands and the first is silent (rule 4)."""
         while True:
-            received, was_kept = _Received(), self._stream is not None
+            received, was_kept = _Received(on_part), self._stream is not None
             first = asyncio.ensure_future(self._exchange(await self._connected(), message, wait_s, received))
             dialled: asyncio.Task[_Stream] | None = None
             try:
@@ -170,7 +183,7 @@ class HttpClient:
 
     async def _read(self, reader: asyncio.StreamReader, wait_s: float, received: _Received) -> tuple[HttpAnswer, bool]:
         parser = received.parser = httptools.HttpResponseParser(received)
-        silence_s, first = wait_s + SILENCE_S, 0.0
+        silence_s, began, first = wait_s + SILENCE_S, time.monotonic(), 0.0
         while not received.is_complete:
             async with asyncio.timeout(silence_s):
                 data = await reader.read(_READ_BYTES)
@@ -182,8 +195,8 @@ class HttpClient:
             parser.feed_data(data)
             if received.size > self._answer_bytes_max or received.header_size > _HEADERS_MAX:
                 raise EOFError(f"its answer has more than {self._answer_bytes_max} bytes")
-        took_ms = round((time.monotonic() - first) * 1000)
-        answer = HttpAnswer(parser.get_status_code(), received.headers, b"".join(received.parts), took_ms)
+        waited_ms, took_ms = round((first - began) * 1000), round((time.monotonic() - first) * 1000)
+        answer = HttpAnswer(parser.get_status_code(), received.headers, b"".join(received.parts), waited_ms, took_ms)
         return answer, received.is_kept
 
     async def _drop(self) -> None:
@@ -198,7 +211,9 @@ class HttpClient:
 class _Received:
     """What httptools calls with the parts of an answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_part: OnPart) -> None:
+        self._on_part = on_part
+        self._length = -1
         self.headers: dict[str, str] = {}
         self.parts: list[bytes] = []
         self.size = self.header_size = 0
@@ -213,11 +228,18 @@ class _Received:
     def on_headers_complete(self) -> None:
         # Asked after the message, the parser has forgotten its length, and takes every answer for one that ends with
         # its connection.
-        self.is_kept = self.parser is not None and bool(self.parser.should_keep_alive())
+        parser = self.parser
+        self.is_kept = parser is not None and bool(parser.should_keep_alive())
+        length = self.headers.get("content-length", "")
+        self._length = (
+            int(length) if parser is not None and parser.get_status_code() == _OK and length.isdecimal() else -1
+        )
 
     def on_body(self, body: bytes) -> None:
         self.parts.append(body)
         self.size += len(body)
+        if self._length >= 0:
+            self._on_part(self.parts, self.size, self._length)
 
     def on_message_complete(self) -> None:
         self.is_complete = True

@@ -135,9 +135,7 @@ async def _fetch(
     }
 
 
-async def _piece(
-    exchange: Exchange, asked: PipePosition, row: PartitionData | None
-) -> tuple[PipedPartition, memoryview | bytes]:
+async def _piece(exchange: Exchange, asked: PipePosition, row: PartitionData | None) -> tuple[PipedPartition, bytes]:
     """What to say of one partition, and its batches."""
     if row is None:
         return PipedPartition(asked.topic, asked.partition, ErrorCode.UNKNOWN_SERVER_ERROR.name), b""
@@ -152,7 +150,7 @@ async def _piece(
 
 def _described(
     exchange: Exchange, asked: PipePosition, row: PartitionData, diverging: tuple[int, int] | None
-) -> tuple[PipedPartition, memoryview | bytes]:
+) -> tuple[PipedPartition, bytes]:
     records = b"" if diverging is not None else _joined(row)
     # The gap at which two logs part says what we cannot judge.
     known_from = asked.offset if diverging is None else min(asked.offset, diverging[1] - 1)
@@ -165,8 +163,19 @@ def _described(
         diverging,
         tuple((gap.first, gap.end) for gap in _gaps(exchange, asked) if gap.end > known_from),
         len(records),
+        _next(records),
     )
     return piece, records
+
+
+def _next(records: bytes) -> tuple[int, int] | None:
+    """Where a child stands that has these batches."""
+    position, found = 0, None
+    while len(records) - position >= HEADER_SIZE:
+        header = read_header(records, position)
+        position += header.size
+        found = header.next_offset, header.leader_epoch
+    return found
 
 
 def _gaps(exchange: Exchange, asked: PipePosition) -> tuple[Gap, ...]:
@@ -182,7 +191,7 @@ def _joined(row: PartitionData) -> bytes:
     return bytes(records) if isinstance(records, bytes | bytearray | memoryview) else b"".join(records)
 
 
-async def _out_of_range(exchange: Exchange, asked: PipePosition) -> tuple[PipedPartition, memoryview | bytes]:
+async def _out_of_range(exchange: Exchange, asked: PipePosition) -> tuple[PipedPartition, bytes]:
     """The child is before the log's start, beyond its end, or has an epoch that this log does not know."""
     context, numbers = exchange.context, [asked.partition]
     start = (await context.reads.offsets_at(exchange.caller, asked.topic, numbers, EARLIEST))[asked.partition]
