@@ -5,6 +5,7 @@ Without it each worker rewrites the assertions of all six hundred files before i
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import py_compile
@@ -27,7 +28,8 @@ def compile_share(config: pytest.Config) -> None:
         if file.name.startswith("test_"):
             _compile_test(file, config)
         elif not Path(importlib.util.cache_from_source(str(file))).exists():
-            py_compile.compile(str(file))
+            with contextlib.suppress(OSError):  # The sources may be read-only.
+                py_compile.compile(str(file))
 
 
 def _compile_test(file: Path, config: pytest.Config) -> None:
