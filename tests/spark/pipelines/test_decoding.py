@@ -46,6 +46,13 @@ def test_a_pipeline_is_decoded_with_its_settings() -> None:
     ("wrong", "right", "message"),
     [
         ("    every: 10", "    evry: 10", r"yaml line 19: sinks.out.evry: unknown key; did you mean every"),
+        ("topic: ${input}", "topic: or ders", r"line 8: sources.raw.topic: Topic name is invalid: 'or ders' contains"),
+        ("topic: ${input}", "pattern: or(", r"line 7: sources.raw: option subscribePattern 'or\(' is not a regular"),
+        ("    limit: ${limit}\n", "    start: erliest\n", r"7: sources.raw: option startingOffsets \(earliest, latest"),
+        ("    limit: ${limit}\n", "    options: {includeHeadrs: 1}\n", r"7: .* no option includeheadrs; did you mean"),
+        ("    partitions: 3", "    options: {kafka.acks: 1}", r"line 15: sinks.out: delivery=exactly-once needs"),
+        ("select key, value from raw where record.amount > 100", '""', r"line 13: steps.big.sql: a query was expected"),
+        ("name: orders", "name: \x01", r"^mine.yaml line 1 is not YAML: it has the character '\\x01'$"),
         ("sinks:", "sink:", r"mine.yaml line 14: sink: unknown key; did you mean sinks\?"),
         ("partitions: 3", "partitions: many", r"line 18: sinks.out.partitions: expected int"),
         ("partitions: 3", "partitions: 0", r"line 18: sinks.out.partitions: a number above 0"),

@@ -124,9 +124,6 @@ def test_what_cannot_run_is_said_in_one_sentence(
     windows = "{from: orders, windows: {column: timestamp, sizes: {1m: 1 minute}, compute: {n: count(*)}}}"
     assert "timestamp has no watermark" in raised(BIG.replace('{sql: "select key, value from orders where ${column} >= 50"}', windows).replace(", column: record.amount", ""))  # fmt: skip # noqa: E501
     assert f"{topic}-gone" in raised(BIG.replace('topic: "${input}", schema', 'topic: "${input}-gone", schema'))
-    assert "there is no option maxOffsetsPerTriger" in raised(
-        BIG.replace("limit: 400", "options: {maxOffsetsPerTriger: 5}")
-    ).replace("maxoffsetspertriger", "maxOffsetsPerTriger")
 
 
 def test_a_pipeline_without_a_checkpoint_is_refused(spark: SparkSession, broker: EmbeddedBroker) -> None:

@@ -72,4 +72,4 @@ def test_every_workload_runs_in_every_session(version: str, kind: str, workload:
         found = ran(version, kind, folder)
     except SparkUnavailableError as fault:
         pytest.skip(f"PySpark {version} is not here: {fault}")
-    assert found.get(workload) == FOUND[workload], found
+    assert found.get(workload) == FOUND[workload], f"{workload}: {found.get(workload)}"

@@ -16,6 +16,8 @@ from pyspark.sql import SparkSession
 from qanat.spark.pipelines.bundled.catalogue import named
 from qanat.spark.pipelines.pipeline import RunOptions
 from qanat.spark.pipelines.query_watch import Stop, watch
+from qanat.spark.pipelines.spark_errors import spark_reason
+from qanat.spark.pipelines.spark_retries import with_spark_retries
 from qanat.spark.pipelines.yaml_pipelines import yaml_pipeline
 
 if TYPE_CHECKING:
@@ -61,7 +63,8 @@ class Workloads:
 
     def count(self, topic: str, address: str | None = None) -> int:
         access = {"kafka.bootstrap.servers": address} if address else self._access
-        return self.spark.read.format("qanat").options(**access).option("subscribe", topic).load().count()
+        reader = self.spark.read.format("qanat").options(**access).option("subscribe", topic)
+        return with_spark_retries("count", lambda: reader.load().count())
 
     def numbers(self) -> DataFrame:
         return self.spark.range(RECORDS).selectExpr("cast(id as string) as value")
@@ -80,7 +83,9 @@ class Workloads:
         source = self.spark.readStream.format("qanat").options(**self._access, startingOffsets="earliest")
         writer = source.option("subscribe", "numbers").load().select("value").writeStream.format("qanat")
         writer = writer.options(**self._access, topic=topic, checkpointLocation=str(self._folder / topic), **options)
-        writer.trigger(availableNow=True).start().awaitTermination()
+        writer = writer.trigger(availableNow=True)
+        # A query that failed only because the machine was busy continues from its checkpoint.
+        with_spark_retries("stream", lambda: writer.start().awaitTermination())
         return self.count(topic)
 
     def stream_once(self) -> int:
@@ -126,7 +131,7 @@ def main() -> None:
         try:
             found: int | str = act()
         except Exception as fault:  # noqa: BLE001
-            found = f"{type(fault).__name__}: {fault}"
+            found = f"{type(fault).__name__}: {spark_reason(fault)}"
         sys.stdout.write(json.dumps({"workload": name, "found": found}) + "\n")
         sys.stdout.flush()
     workloads.spark.stop()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
+from qanat.model.errors import QanatError
+from qanat.model.topic_names import name_problem
 from qanat.spark.ddl import check_columns
 from qanat.spark.formats.value_format import SchemaError
 from qanat.spark.pipelines.batch_limits import BatchLimits
 from qanat.spark.pipelines.definition import Definition, Sink, Source, Step, Windows
 from qanat.spark.pipelines.document import Document, Path, PipelineError
 from qanat.spark.pipelines.durations import seconds_of
+from qanat.spark.pipelines.format_options import check_reading, check_writing
 
 MOST_OVERLAPS = 1440
 """How many sliding windows a row may be in: those of a day that slide by the minute."""
@@ -39,6 +43,9 @@ def _check_source(document: Document, path: Path, source: Source) -> None:
     if source.schema is not None:
         _columns(document, (*path, "schema"), source.schema)
     if source.is_stream:
+        for topic in [source.topic] if source.topic is not None else source.topics:
+            _topic(document, (*path, source.kinds[0]), topic)
+        _options(document, path, lambda: check_reading(source))
         return
     for key in _OF_TOPICS:
         if getattr(source, key) not in (None, False, "earliest"):
@@ -50,6 +57,8 @@ def _check_source(document: Document, path: Path, source: Source) -> None:
 
 def _check_step(document: Document, path: Path, step: Step) -> None:
     if step.sql is not None:
+        if not step.sql.strip():
+            raise document.wrong((*path, "sql"), "a query was expected")
         if step.inputs or step.function or _has_parts(step):
             raise document.wrong(path, "sql stands alone: put from, watermark, distinct, windows into another step")
         return
@@ -144,6 +153,9 @@ def _check_sink(document: Document, path: Path, sink: Sink) -> None:
         raise document.wrong((*path, "mode"), "files are only appended to")
     if sink.python is not None:
         _function(document, (*path, "python"), sink.python)
+    if sink.topic is not None:
+        _topic(document, (*path, "topic"), sink.topic)
+        _options(document, path, lambda: check_writing(sink))
     _check_values(document, path, sink)
 
 
@@ -162,6 +174,19 @@ def _check_values(document: Document, path: Path, sink: Sink) -> None:
         avro_type(sink.value_schema)
     except SchemaError as fault:
         raise document.wrong((*path, "valueSchema"), str(fault)) from None
+
+
+def _topic(document: Document, path: Path, name: str) -> None:
+    if (problem := name_problem(name)) is not None:
+        raise document.wrong(path, problem)
+
+
+def _options(document: Document, path: Path, check: Callable[[], None]) -> None:
+    """Options as `format("qanat")` checks them, before Spark starts."""
+    try:
+        check()
+    except QanatError as fault:
+        raise document.wrong(path, str(fault)) from None
 
 
 def _duration(document: Document, path: Path, text: str) -> None:

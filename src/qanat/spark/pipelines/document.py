@@ -41,7 +41,13 @@ class Document:
 
 def read_document(text: str, origin: str, what: str = "a pipeline: `name`, `sources`, `sinks`") -> Document:
     """The document of a text, which should hold `what`; raises `PipelineError` where it is not YAML, or no mapping."""
-    loader = yaml.SafeLoader(text)
+    try:
+        loader = yaml.SafeLoader(text)
+    except yaml.reader.ReaderError as fault:
+        line = text.count("\n", 0, fault.position) + 1
+        raise PipelineError(
+            f"{origin} line {line} is not YAML: it has the character {text[fault.position]!r}"
+        ) from None
     try:
         root = loader.get_single_node()
         if not isinstance(root, yaml.MappingNode):

@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from qanat.spark.lake.lake import Lake, LakeError
-from qanat.spark.pipelines.batch_limits import BatchLimits
-from qanat.spark.pipelines.definition import Definition, Option, Source, Step, located, option_text
+from qanat.spark.pipelines.definition import Definition, Source, Step, located, option_text
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.durations import seconds_of
+from qanat.spark.pipelines.format_options import reading
 from qanat.spark.pipelines.lake_frames import rows
 from qanat.spark.pipelines.spark_errors import spark_reason
 from qanat.spark.pipelines.spark_retries import with_spark_retries
@@ -55,20 +55,9 @@ def read_source(spark: SparkSession, source: Source, cluster: Mapping[str, str])
     """
     if not source.is_stream:
         return read_table(spark, source)
-    options: dict[str, Option | None] = {
-        **(cluster if source.bootstrap is None else {"kafka.bootstrap.servers": source.bootstrap}),
-        "subscribe": source.topic or ",".join(source.topics) or None,
-        "subscribePattern": source.pattern,
-        "startingOffsets": source.start,
-        **BatchLimits(source.limit, source.limit_bytes, source.batch_time).options(),
-        "kafka.group.id": source.group,
-        "includeHeaders": source.headers,
-        **source.options,
-    }
     reader = spark.readStream.format("qanat")
-    for key, value in options.items():
-        if value is not None:
-            reader = reader.option(key, option_text(value))
+    for key, value in reading(source, cluster).items():
+        reader = reader.option(key, value)
     return with_record(reader.load(), source)
 
 

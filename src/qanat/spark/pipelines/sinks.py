@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from qanat.spark.pipelines.definition import Sink, located, option_text
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.durations import seconds_of
+from qanat.spark.pipelines.format_options import writing
 from qanat.spark.pipelines.user_functions.python_sinks import batch_function
 from qanat.spark.pipelines.value_output import outgoing
 
@@ -96,14 +97,7 @@ def _options(sink: Sink, cluster: Mapping[str, str]) -> dict[str, str]:
     own: dict[str, str] = {}
     match sink.kind:
         case "topic":
-            assert sink.topic is not None
-            own = {
-                **(cluster if sink.bootstrap is None else {"kafka.bootstrap.servers": sink.bootstrap}),
-                **({"topic": sink.topic} if sink.topic else {}),
-                "delivery": sink.delivery,
-                "includeHeaders": option_text(sink.headers),
-                "kafka.compression.type": sink.compression,
-            }
+            return writing(sink, cluster)
         case "parquet":
             assert sink.parquet is not None
             own = {"path": located(sink.parquet)}
