@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from tests.client.test_documentation import PAGES, examples
+from tools.toolchains.pyright import have_pyright
+from tools.toolchains.registries import MissingToolError
 
 pytestmark = pytest.mark.long
 
@@ -38,12 +40,13 @@ def test_mypy_finds_nothing(programs: Path) -> None:
 
 
 def test_pyright_finds_nothing(programs: Path) -> None:
-    """The package of PyPI brings a wrapper; it fetches Node.js where there is none, and pyright itself from npm."""
-    pytest.importorskip("pyright", reason="pip install pyright")
-    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", "."]
+    try:
+        pyright = have_pyright()
+    except MissingToolError as reason:
+        pytest.skip(f"pyright does not judge here: {reason}")
+    command = [*pyright, "--pythonpath", sys.executable, "--outputjson", "."]
     done = subprocess.run(command, cwd=programs, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    if not done.stdout.startswith("{"):
-        pytest.skip(f"pyright does not start here: {done.stderr[-300:]}")
+    assert done.stdout.startswith("{"), done.stderr[-300:]
     report = json.loads(done.stdout)
     found = [
         f"{Path(one['file']).name}:{one['range']['start']['line'] + 1}: {one['message']}"

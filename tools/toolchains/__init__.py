@@ -9,6 +9,7 @@
 - `deployment`       what tries `deploy/`: Helm, podman-compose and others, from PyPI
 - `prometheus`       the server and promtool, this machine's or Debian's
 - `npm_archives`     packages of npm's registry, unpacked without Node.js
+- `pyright`          npm's, run by Node.js: the second judge of users' types
 - `chromium`         this machine's, or npm's, for tests of the console; axe-core from npm
 - `maven`            its repository, for `kafka_jars` and `spark_connector`
 

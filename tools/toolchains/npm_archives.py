@@ -8,6 +8,7 @@ import os
 import tarfile
 import urllib.request
 from dataclasses import dataclass
+from pathlib import Path
 
 from tools.toolchains.registries import NPM, MissingToolError, need
 
@@ -25,14 +26,25 @@ class Archive:
 
 def files_of(archive: Archive, *paths: str) -> list[bytes]:
     """The contents of these files; raises `MissingToolError`."""
-    data = _fetch(archive)
-    if hashlib.sha256(data).hexdigest() != archive.sha256:
-        raise MissingToolError(f"npm's {archive.name} {archive.version} is not what it was: its SHA-256 differs")
-    with tarfile.open(fileobj=io.BytesIO(data)) as files:
+    with tarfile.open(fileobj=io.BytesIO(_fetch(archive))) as files:
         return [_content(files, f"package/{path}") for path in paths]
 
 
+def unpack(archive: Archive, folder: Path) -> Path:
+    """All files, in a new folder below this one, which is returned; raises `MissingToolError`."""
+    with tarfile.open(fileobj=io.BytesIO(_fetch(archive))) as files:
+        files.extractall(folder, filter="data")
+    return folder / "package"
+
+
 def _fetch(archive: Archive) -> bytes:
+    data = _answer(archive)
+    if hashlib.sha256(data).hexdigest() != archive.sha256:
+        raise MissingToolError(f"npm's {archive.name} {archive.version} is not what it was: its SHA-256 differs")
+    return data
+
+
+def _answer(archive: Archive) -> bytes:
     registry = (os.environ.get("NPM_CONFIG_REGISTRY") or NPM).rstrip("/")
     need(f"{registry}/", archive.name)
     file = f"{archive.name.rpartition('/')[2]}-{archive.version}.tgz"
