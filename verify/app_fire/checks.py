@@ -7,8 +7,8 @@ Rule 3: a record begins only when all earlier ones of its key have ended, or wer
 Rule 4: below an offset that was seen committed, every record had ended or was given up by then.
 Rule 5: what has ended runs again only where it could not be committed before its partition was taken away, by a kill,
         a freeze or a rebalance: an earlier record of the partition had not ended, or a broker was killed; or in a
-        worker that was frozen, and holds it still. And no record begins below an offset that was seen committed, but
-        in a worker that was frozen.
+        worker that was frozen, and holds it still. An end counts in the worker that has the record. And no
+        record begins below an offset that was seen committed, but in a worker that was frozen.
 Rule 6: no record is run by two workers at once, unless the first was killed or frozen.
 """
 
@@ -215,10 +215,12 @@ class Judgement:
     def _run_again(self) -> Iterator[int]:
         ended: dict[Place, tuple[Event, _Ownership]] = {}
         owners: dict[int, _Ownership] = {}
+        holders: dict[Place, int] = {}
         for event in self._events:
             place = (event.partition, event.offset)
             owner = owners.get(event.partition)
             if event.what == BEGIN:
+                holders[place] = event.worker
                 if owner is None or not owner.has_begun(event) or not self._handled.is_ordered:
                     owner = owners[event.partition] = _Ownership(event)
                 if place in ended:
@@ -228,7 +230,9 @@ class Judgement:
                     del ended[place]
             elif owner is not None and self._is_done(event):
                 owner.note_done(event)
-                if event.what == END:
+                # An end in a worker that has lost the record is none: it cannot commit it. The one that has it may be
+                # killed before its own end, and then the record runs again.
+                if event.what == END and holders.get(place) == event.worker:
                     ended[place] = event, owner
 
     def _was_frozen(self, event: Event) -> bool:

@@ -138,6 +138,18 @@ def test_what_begins_again_for_a_reason_has_to_end_again_and_may_run_until_then(
     assert judged(text, QUEUE, killed_s={1: 3.5, 2: 5.0}) == []
 
 
+def test_an_end_in_a_worker_that_has_lost_the_record_does_not_count() -> None:
+    """The second worker has the record when it is killed, and has not ended it."""
+    later = 4 + COMMIT_S + 1
+    text = f"1 1 begin 0\n2 2 begin 0\n3 1 end 0\n{later} 3 begin 0\n{later + 1} 3 end 0\n1 1 begin 1\n2 1 end 1"
+
+    assert judged(text, QUEUE, frozen_s={1: [1.5]}, killed_s={2: later - 0.5}) == []
+    ended = text.replace("3 1 end 0", "3 2 end 0")
+    assert judged(ended, QUEUE, frozen_s={1: [1.5]}, killed_s={2: later - 0.5}) == [
+        "h: 1 run again without a reason, first 0"
+    ]
+
+
 def test_a_record_that_two_workers_run_at_once_is_reported_unless_the_first_is_gone() -> None:
     text = "1 1 begin 0\n2 2 begin 0\n3 2 end 0\n4 1 cancelled 0\n5 1 begin 1\n6 1 end 1"
 
