@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 from msgspec import Struct
@@ -16,21 +16,31 @@ from msgspec import Struct
 
 @cache
 def meanings(kind: type[Struct]) -> Mapping[str, str]:
-    """The meaning of every field of a struct, by the name in its encoding; empty where its source is not available."""
+    """The meaning of every field of a struct, by the name in its encoding; empty where its source is not available.
+
+    A field of a base has the meaning that the base says.
+    """
+    names = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+    found: dict[str, str] = {}
+    for declaring in reversed(kind.__mro__):
+        if issubclass(declaring, Struct) and declaring is not Struct:
+            found |= {names[field]: text for field, text in _declared(declaring) if field in names}
+    return found
+
+
+def _declared(kind: type[Struct]) -> Iterator[tuple[str, str]]:
+    """The fields that a class declares itself, and the strings under them."""
     try:
         source = textwrap.dedent(inspect.getsource(kind))
     except OSError:
-        return {}
+        return
     (declared,) = ast.parse(source).body
     assert isinstance(declared, ast.ClassDef)
-    names = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
-    found: dict[str, str] = {}
     for field, below in zip(declared.body, declared.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and field.target.id in names:
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
             meaning = _text(below)
             if meaning is not None:
-                found[names[field.target.id]] = meaning
-    return found
+                yield field.target.id, meaning
 
 
 def _text(statement: ast.stmt) -> str | None:

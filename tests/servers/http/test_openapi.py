@@ -31,6 +31,15 @@ def test_every_operation_is_documented_once(node: ServedNode) -> None:
     assert all(operation["summary"] for methods in document["paths"].values() for operation in methods.values())
 
 
+def test_every_query_parameter_says_what_it_means_also_one_that_several_operations_share(node: ServedNode) -> None:
+    document = node.get("/openapi.json").json
+    operations = [operation for methods in document["paths"].values() for operation in methods.values()]
+    queries = [one for operation in operations for one in operation.get("parameters", ()) if one["in"] == "query"]
+
+    assert len(queries) > 50
+    assert [one["name"] for one in queries if not one["description"]] == []
+
+
 def test_the_page_for_people_fetches_nothing_from_elsewhere(node: ServedNode) -> None:
     page = node.get("/docs")
     text = page.body.decode()

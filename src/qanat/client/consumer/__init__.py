@@ -2,6 +2,7 @@
 
 - `async_consumer`      the asyncio consumer
 - `sync_consumer`       the same, blocking
+- `consumer_state`      what both say and do without waiting
 - `reading`             what both share: taking, decoding, counting
 - `settings`            settings under Kafka's names
 - `consumer_core`       the I/O side: group, fetches, positions, commits

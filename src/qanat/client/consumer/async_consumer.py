@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from qanat.client.consumer.consumer_core import ConsumerCore, Hook
-from qanat.client.consumer.group_metadata import ConsumerGroupMetadata, ConsumerHealth
+from qanat.client.consumer.consumer_state import ConsumerState
 from qanat.client.consumer.offset_stores import OffsetStore
 from qanat.client.consumer.reading import Reading, commit_values
 from qanat.client.consumer.settings import ConsumerSettings, checked_topics
@@ -27,7 +27,7 @@ AsyncHook = Callable[[list[TopicPartition]], Awaitable[None]]
 _ROWS = 100_000
 
 
-class AsyncConsumer:
+class AsyncConsumer(ConsumerState):
     """Reads topics, as a member of a group or alone. One task reads at a time.
 
     >>> async with AsyncConsumer("localhost:9092", "orders", group="billing") as consumer:
@@ -237,47 +237,6 @@ class AsyncConsumer:
         """Continue at an offset, at the first record of a time or later, at `"earliest"` or `"latest"`."""
         await self._run((await self._ready()).core.seek(partition, where))
 
-    def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record to hand out; -1 until it is known."""
-        self._started().core.partition(partition)
-        return self._started().buffer.position(partition)
-
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out nothing of these until `resume`; they stay assigned."""
-        self._started().pause(partitions, is_paused=True)
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        self._started().pause(partitions, is_paused=False)
-
-    @property
-    def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions that are ours now."""
-        return frozenset(() if self._reading is None else self._reading.buffer.partitions)
-
-    @property
-    def lag(self) -> dict[TopicPartition, int]:
-        """Records between the position and the end of each partition; -1 until it is known."""
-        return self._started().lag
-
-    @property
-    def group_metadata(self) -> ConsumerGroupMetadata:
-        """What a transaction needs to commit offsets of this consumer."""
-        return self._started().group_metadata
-
-    @property
-    def health(self) -> ConsumerHealth:
-        """Whether it is joined, and whether its user is late."""
-        return self._started().health
-
-    def _started(self) -> Reading:
-        if self._reading is None:
-            raise ClosedError("this consumer is closed" if self._is_closed else "this consumer was not started")
-        return self._reading
-
     async def _run(self, work: Any) -> Any:
         assert self._io is not None
         return await self._io.run(work)
-
-    def subscription(self) -> Collection[str]:
-        """The topics."""
-        return self._topics

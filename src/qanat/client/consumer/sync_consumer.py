@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from qanat.client.consumer.consumer_core import ConsumerCore, Hook
-from qanat.client.consumer.group_metadata import ConsumerGroupMetadata, ConsumerHealth
+from qanat.client.consumer.consumer_state import ConsumerState
 from qanat.client.consumer.offset_stores import OffsetStore
 from qanat.client.consumer.reading import Reading, commit_values
 from qanat.client.consumer.settings import ConsumerSettings, checked_topics
@@ -31,7 +31,7 @@ SyncHook = Callable[[list[TopicPartition]], object]
 _ROWS = 100_000
 
 
-class Consumer:
+class Consumer(ConsumerState):
     """Reads topics, as a member of a group or alone. One thread reads at a time.
 
     >>> with Consumer("localhost:9092", "orders", group="billing") as consumer:
@@ -238,40 +238,3 @@ class Consumer:
     def seek(self, partition: TopicPartition, where: int | datetime | str) -> None:
         """Continue at an offset, at the first record of a time or later, at `"earliest"` or `"latest"`."""
         self._run(self._ready().core.seek(partition, where))
-
-    def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record to hand out; -1 until it is known."""
-        self._started().core.partition(partition)
-        return self._started().buffer.position(partition)
-
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out nothing of these until `resume`; they stay assigned."""
-        self._started().pause(partitions, is_paused=True)
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        self._started().pause(partitions, is_paused=False)
-
-    @property
-    def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions that are ours now."""
-        return frozenset(() if self._reading is None else self._reading.buffer.partitions)
-
-    @property
-    def lag(self) -> dict[TopicPartition, int]:
-        """Records between the position and the end of each partition; -1 until it is known."""
-        return self._started().lag
-
-    @property
-    def group_metadata(self) -> ConsumerGroupMetadata:
-        """What a transaction needs to commit offsets of this consumer."""
-        return self._started().group_metadata
-
-    @property
-    def health(self) -> ConsumerHealth:
-        """Whether it is joined, and whether its user is late."""
-        return self._started().health
-
-    def _started(self) -> Reading:
-        if self._reading is None:
-            raise ClosedError("this consumer is closed" if self._is_closed else "this consumer was not started")
-        return self._reading

@@ -8,36 +8,19 @@ import msgspec
 from msgspec import Meta
 
 from qanat.connection.dead_letters.reading import FoundLetter, read_letters
-from qanat.servers.http.dead_letters.selecting import Where, ranges_of, selection_of
+from qanat.servers.http.dead_letters.selecting import Wanted
 from qanat.servers.http.exchange import Exchange
 from qanat.servers.http.gateway_cluster import GatewayCluster
 from qanat.servers.http.inputs import Parameters
 from qanat.servers.http.operations import Operation
 from qanat.servers.http.records.record_json import Encoding, Message, to_message
-from qanat.servers.http.records.record_parsing import PartitionNumber
 
 _COUNT = 100
 
 
-class LettersQuery(Parameters, frozen=True):
+class LettersQuery(Parameters, Wanted, frozen=True):
     """Which letters."""
 
-    origin: str | None = None
-    """Only letters from this topic."""
-    origin_partition: PartitionNumber | None = None
-    """Only letters from this partition of their topic."""
-    group: str | None = None
-    """Only letters that this group gave up."""
-    error: str | None = None
-    """Only letters whose reason has this text, in any case."""
-    where: Where | None = None
-    """Only letters that meet this condition, as of `qanat consume --where`, without `matches`."""
-    partition: PartitionNumber | None = None
-    """Only this partition of the topic of dead letters."""
-    begin: str | None = msgspec.field(name="from", default=None)
-    """Where to begin: `offset:17`, or a time in ISO 8601 or milliseconds."""
-    until: str | None = None
-    """Where to end (exclusive), likewise."""
     pending: bool = False
     """Only letters that were not redriven."""
     count: Annotated[int, Meta(ge=1)] = _COUNT
@@ -70,9 +53,9 @@ class LetterPage(msgspec.Struct):
 async def list_dead_letters(exchange: Exchange) -> LetterPage:
     query: LettersQuery = exchange.query
     topic = exchange.path["topic"]
-    selection = selection_of(query.origin, query.origin_partition, query.group, query.error, query.where)
+    selection = query.selection()
     cluster = GatewayCluster(exchange.context.gateway, exchange.caller)
-    ranges = await ranges_of(cluster, topic, query.partition, query.begin, query.until)
+    ranges = await query.ranges(cluster, topic)
     most = min(query.count, exchange.context.settings.http_max_poll_records)
     found: list[LetterView] = []
     async for letters in read_letters(cluster, topic, ranges, selection):

@@ -17,37 +17,20 @@ from qanat.connection.dead_letters.redrive import (
     RedriveFencedError,
     RedriveOptions,
 )
-from qanat.servers.http.dead_letters.selecting import Where, ranges_of, selection_of
+from qanat.servers.http.dead_letters.selecting import Wanted
 from qanat.servers.http.exchange import Exchange
 from qanat.servers.http.gateway_cluster import GatewayCluster
 from qanat.servers.http.inputs import RequestBody
 from qanat.servers.http.operations import Operation
 from qanat.servers.http.problems import Problem
-from qanat.servers.http.records.record_parsing import PartitionNumber
 
 _PACED_S = 10
 """How many seconds of letters one request redrives where there is a rate."""
 
 
-class RedriveBody(RequestBody, frozen=True):
+class RedriveBody(RequestBody, Wanted, frozen=True):
     """Which letters, and how."""
 
-    origin: str | None = None
-    """Only letters from this topic."""
-    origin_partition: PartitionNumber | None = None
-    """Only letters from this partition of their topic."""
-    group: str | None = None
-    """Only letters that this group gave up."""
-    error: str | None = None
-    """Only letters whose reason has this text, in any case."""
-    where: Where | None = None
-    """Only letters that meet this condition, as of `qanat consume --where`, without `matches`."""
-    partition: PartitionNumber | None = None
-    """Only this partition of the topic of dead letters."""
-    begin: str | None = msgspec.field(name="from", default=None)
-    """Where to begin: `offset:17`, or a time in ISO 8601 or milliseconds."""
-    until: str | None = None
-    """Where to end (exclusive), likewise."""
     by_key: bool = False
     """Let the hash of the key choose the partition."""
     dry_run: bool = False
@@ -75,9 +58,9 @@ class Redriven(msgspec.Struct):
 async def redrive_dead_letters(exchange: Exchange) -> Redriven:
     body: RedriveBody = exchange.body
     topic = exchange.path["topic"]
-    selection = selection_of(body.origin, body.origin_partition, body.group, body.error, body.where)
+    selection = body.selection()
     cluster = GatewayCluster(exchange.context.gateway, exchange.caller)
-    ranges = await ranges_of(cluster, topic, body.partition, body.begin, body.until)
+    ranges = await body.ranges(cluster, topic)
     rate = body.records_per_second
     most = body.max_records if rate is None else min(body.max_records, rate * _PACED_S)
     options = RedriveOptions(selection, body.by_key, rate, most, body.dry_run)

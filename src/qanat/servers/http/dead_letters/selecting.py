@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta
 
 from qanat.connection.dead_letters.reading import Ranges
@@ -19,35 +20,48 @@ WHERE_LENGTH_MAX = 1000
 Where = Annotated[str, Meta(max_length=WHERE_LENGTH_MAX)]
 
 
-def selection_of(
-    origin: str | None,
-    origin_partition: PartitionNumber | None,
-    group: str | None,
-    error: str | None,
-    where: str | None,
-) -> LetterSelection:
-    """The selection; a condition may use everything but regular expressions, which may take forever."""
-    try:
-        condition = None if where is None else Condition(where, "where", is_bounded=True)
-    except WrongConditionError as fault:
-        raise Problem(400, str(fault), parameter="where") from None
-    return LetterSelection(origin, origin_partition, group, error, condition)
+class Wanted(msgspec.Struct, frozen=True):
+    """Which letters: what listing and redriving ask for alike."""
 
+    origin: str | None = None
+    """Only letters from this topic."""
+    origin_partition: PartitionNumber | None = None
+    """Only letters from this partition of their topic."""
+    group: str | None = None
+    """Only letters that this group gave up."""
+    error: str | None = None
+    """Only letters whose reason has this text, in any case."""
+    where: Where | None = None
+    """Only letters that meet this condition, as of `qanat consume --where`, without `matches`."""
+    partition: PartitionNumber | None = None
+    """Only this partition of the topic of dead letters."""
+    begin: str | None = msgspec.field(name="from", default=None)
+    """Where to begin: `offset:17`, or a time in ISO 8601 or milliseconds."""
+    until: str | None = None
+    """Where to end (exclusive), likewise."""
 
-async def ranges_of(
-    cluster: GatewayCluster, topic: str, partition: int | None, begin: str | None, until: str | None
-) -> Ranges:
-    """First and end offsets, from times or offsets; nothing behind the end of now."""
-    deadline = cluster.deadline()
-    view = await cluster.topic(topic, deadline)
-    bounds = await list_bounds(cluster, view, deadline, is_committed_only=True)
-    if partition is not None:
-        if partition not in bounds:
-            raise Problem(404, f"topic {topic} has no partition {partition}: it has 0 to {len(bounds) - 1}")
-        bounds = {partition: bounds[partition]}
-    firsts = await _offsets(cluster, topic, begin, {number: first for number, (first, _) in bounds.items()}, bounds)
-    ends = await _offsets(cluster, topic, until, {number: end for number, (_, end) in bounds.items()}, bounds)
-    return {number: (firsts[number], max(firsts[number], ends[number])) for number in bounds}
+    def selection(self) -> LetterSelection:
+        """A condition may use everything but regular expressions, which may take forever."""
+        try:
+            condition = None if self.where is None else Condition(self.where, "where", is_bounded=True)
+        except WrongConditionError as fault:
+            raise Problem(400, str(fault), parameter="where") from None
+        return LetterSelection(self.origin, self.origin_partition, self.group, self.error, condition)
+
+    async def ranges(self, cluster: GatewayCluster, topic: str) -> Ranges:
+        """First and end offsets, from times or offsets; nothing behind the end of now."""
+        deadline = cluster.deadline()
+        view = await cluster.topic(topic, deadline)
+        bounds = await list_bounds(cluster, view, deadline, is_committed_only=True)
+        if self.partition is not None:
+            if self.partition not in bounds:
+                raise Problem(404, f"topic {topic} has no partition {self.partition}: it has 0 to {len(bounds) - 1}")
+            bounds = {self.partition: bounds[self.partition]}
+        every_first = {number: first for number, (first, _) in bounds.items()}
+        every_end = {number: end for number, (_, end) in bounds.items()}
+        firsts = await _offsets(cluster, topic, self.begin, every_first, bounds)
+        ends = await _offsets(cluster, topic, self.until, every_end, bounds)
+        return {number: (firsts[number], max(firsts[number], ends[number])) for number in bounds}
 
 
 async def _offsets(
