@@ -76,7 +76,9 @@ RUN = {
     ),
     "docs/operating/data-directory.md": Page(ORDERS + STOP),
     "docs/operating/environments.md": Page(f"unset QANAT_PORT\n{BROKER_YAML}", (ON_ITS_PORT,)),
-    "docs/operating/diagnosis.md": Page("qanat start", (("--seconds 5", "--seconds 1"),)),
+    "docs/operating/diagnosis.md": Page(
+        "qanat start", (("--seconds 5", "--seconds 1"), ("--once", "--once --every 0.5"))
+    ),
     "docs/operating/handlers.md": Page(),
     "docs/operating/metrics.md": Page(),
     "docs/operating/migration.md": Page("qanat start"),

@@ -29,7 +29,8 @@ COLD_READS_MIN = 10
 
 def slow_disk(window: BrokerWindow, split: TimeSplit, *, is_waited_for: bool) -> Finding | None:
     """The disk of a broker; `is_waited_for` where leaders elsewhere wait for it as their follower."""
-    flush_s, flushes = mean(window.flushes), window.flushes.count
+    # A flush goes to a worker and back, and waits for both: where there is no core for them, that is not the disk.
+    flush_s, flushes = max(0.0, mean(window.flushes) - 2 * window.late_s), window.flushes.count
     waiting = window.share(split.disk)
     hangs = flushes == 0 and waiting >= WAITING_MIN
     if not hangs and (flush_s < SLOW_FLUSH_S or not flushes):
@@ -100,7 +101,7 @@ def busy_machine(window: BrokerWindow) -> Finding | None:
             f"events were {milliseconds(window.late_s)} late on average",
         ),
         "move other processes off that machine, or give the broker's container more CPU",
-        7 + window.starved_share,
+        11 + window.starved_share,
         broker=window.node_id,
     )
 

@@ -1,6 +1,6 @@
 """Commands that look at a running cluster as a whole.
 
 - `diagnose`       what limits it, with evidence and remedy
-- `top`            what it does, live
+- `top`            what it does, live: `activity` computes, `top_screen` draws
 - `cluster_load`   the readings of all brokers, over the protocol
 """
