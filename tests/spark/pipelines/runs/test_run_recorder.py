@@ -300,10 +300,7 @@ def test_a_run_that_may_not_write_its_state_says_so_or_is_refused(
     assert name not in runs(broker).current
 
 
-def test_a_write_that_failed_is_made_good_under_a_new_epoch(
-    broker: EmbeddedBroker, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_recorder, "NEWER_SHOWS_WITHIN_S", 1.0)
+def test_a_write_that_failed_is_made_good_under_a_new_epoch(broker: EmbeddedBroker, name: str) -> None:
     with recorder(broker, name, "one") as recording:
         lost = broker.fail("EndTxn", ErrorCode.UNKNOWN_SERVER_ERROR)
         recording.show([Tally("q", 1, 99)], is_stopping=False)

@@ -308,9 +308,7 @@ class RunRecorder:
 
     async def _write(self, cluster: Cluster, producer: BatchProducer, others: Sequence[Entry] = ()) -> None:
         deadline = cluster.deadline()
-        if self._is_broken:
-            await producer.renew(_TIMEOUT_MS, deadline)
-            self._is_broken = False
+        await self._end_broken(cluster, producer)
         with self._lock:
             self._is_changed = False
             self._state = replace(self._state, updated_ms=now_ms(), queries=self._with_lags(self._state.queries))
@@ -323,6 +321,11 @@ class RunRecorder:
             raise
         self._written_ms = state.updated_ms
 
+    async def _end_broken(self, cluster: Cluster, producer: BatchProducer) -> None:
+        if self._is_broken:
+            await producer.renew(_TIMEOUT_MS, cluster.deadline())
+            self._is_broken = False
+
     def _with_lags(self, queries: Sequence[QueryState]) -> list[QueryState]:
         """Queries with the lag that was measured last, instead of their own."""
         return [
@@ -333,6 +336,7 @@ class RunRecorder:
     async def _finish(self, cluster: Cluster, reader: RunReader, producer: BatchProducer) -> None:
         self._measured_ms = 0
         await self._measure(cluster)
+        await self._end_broken(cluster, producer)  # Or what is committed could be read only after its timeout.
         runs = await reader.read_all(cluster.deadline())
         state = replace(self.state, updated_ms=now_ms(), queries=self._with_lags(self.state.queries))
         entries = past_entries(state, runs.history(state.name))
