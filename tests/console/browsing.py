@@ -77,10 +77,18 @@ class Visit:
 
 @contextlib.contextmanager
 def visit(
-    browser: Browser, node: ServedNode, theme: Any = "light", *, url: str | None = None, is_checked: bool = True
+    browser: Browser,
+    node: ServedNode,
+    theme: Any = "light",
+    *,
+    url: str | None = None,
+    is_checked: bool = True,
+    locale: str = "en-US",
 ) -> Iterator[Visit]:
     """A page with cookies of its own; `is_checked` unless the test itself does what the page's policy forbids."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme=theme, accept_downloads=True)
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 800}, color_scheme=theme, accept_downloads=True, locale=locale
+    )
     page = context.new_page()
     page.set_default_timeout(LIMIT_MS)
     page.add_init_script(_WATCH)

@@ -62,6 +62,8 @@ def test_axe_finds_nothing_in_windows(browser: Browser, node: ServedNode, axe: s
         "groups/billing": "Reset offsets",
         "topics/orders.dlq/dead-letters": "Redrive …",
         "security": "New rule",
+        "clients": "New subscription",
+        "edge": "Place a node",
     }
     with visit(browser, node, theme, is_checked=False) as visited:  # axe puts styles into the page.
         for screen, button in windows.items():

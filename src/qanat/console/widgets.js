@@ -169,7 +169,8 @@ export class LongTable extends Component {
   /** The box is never higher than the window. */
   measure = () => this.setState({ height: innerHeight });
 
-  onScroll = () => this.setState({ top: this.box.current.scrollTop });
+  /** The browser may still tell of a box that is gone. */
+  onScroll = () => this.box.current && this.setState({ top: this.box.current.scrollTop });
 
   seen() {
     const first = Math.max(0, Math.floor(this.state.top / ROW_PX) - AROUND);
@@ -341,7 +342,15 @@ export class Chart extends Component {
   async begin() {
     if (this.hasBegun || this.props.times.length < 2) return;
     this.hasBegun = true;
-    const { default: Plot } = await import("./vendor/uPlot.esm.js");
+    let Plot;
+    try {
+      ({ default: Plot } = await import("./vendor/uPlot.esm.js"));
+    } catch (fault) {
+      // A browser whose language is none (`en-US@posix`): numbers instead of lines.
+      console.info(`no chart: ${fault.message}`);
+      this.setState({ cannotDraw: true });
+      return;
+    }
     if (this.isGone) return;
     this.Plot = Plot;
     this.draw();
@@ -398,7 +407,7 @@ export class Chart extends Component {
   render({ label, series, times }) {
     if (times.length < 2) return html`<p class="quiet">The first points come in a moment.</p>`;
     const newest = series.map((one) => `${one.label} ${one.values.length ? one.format(one.values.at(-1)) : "unknown"}`).join(", ");
-    return html`<figure class="chart"><figcaption class="hidden">${label}: ${newest}, ${times.length} points</figcaption><div ref=${this.box} aria-hidden="true"></div></figure>`;
+    return html`<figure class="chart"><figcaption class=${this.state.cannotDraw ? "quiet" : "hidden"}>${label}: ${newest}, ${times.length} points</figcaption><div ref=${this.box} aria-hidden="true"></div></figure>`;
   }
 }
 

@@ -20,13 +20,16 @@ LOADED_WITHIN_S = 120.0
 class RawClient:
     """One connection; `ask` waits for the answer."""
 
-    def __init__(self, address: str, tls: ssl.SSLContext | None = None, source: str = "") -> None:
+    def __init__(
+        self, address: str, tls: ssl.SSLContext | None = None, source: str = "", client_id: str = "raw"
+    ) -> None:
         """`source` is the client's own address, where the test has several."""
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), TIMEOUT_S, (source, 0) if source else None)
         if tls is not None:
             self._socket = tls.wrap_socket(self._socket, server_hostname=host)
         self._correlation_id = 0
+        self._client_id = client_id
 
     def __enter__(self) -> RawClient:
         return self
@@ -48,7 +51,7 @@ class RawClient:
     def send(self, key: ApiKey, version: int, request: Any) -> None:
         self._correlation_id += 1
         body = APIS[key].codec.write_request(request, version)
-        self._socket.sendall(b"".join(frame_request(key, version, self._correlation_id, "raw", body)))
+        self._socket.sendall(b"".join(frame_request(key, version, self._correlation_id, self._client_id, body)))
 
     def send_bytes(self, data: bytes) -> None:
         self._socket.sendall(data)

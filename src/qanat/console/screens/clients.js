@@ -10,7 +10,7 @@ export default function Clients({ name, query: given }) {
 
 const COLUMNS = [
   { label: "Client", cell: (row) => html`<a href="#/clients/${encodeURIComponent(row.client_instance_id)}">${row.client_id || "without a name"}</a>` },
-  { label: "Software", cell: (row) => `${row.software_name} ${row.software_version}` },
+  { label: "Software", cell: (row) => html`<span title=${row.software_version}>${row.software_name} ${row.software_version.split("-")[0]}</span>` },
   { label: "Address", cell: (row) => row.address, isMono: true },
   { label: "User", cell: (row) => row.principal },
   { label: "Broker", isNumber: true, cell: (row) => row.node_id },

@@ -34,8 +34,7 @@ export default class Edge extends Screen {
       { label: "Role", cell: (row) => row.role ?? html`<${Badge} text="no place yet" tone="warn" />` },
       { label: "Parents", cell: (row) => row.parents.join(", ") || "–" },
       { label: "Topics", cell: (row) => html`<span class="clip">${row.topics.join(", ")}</span>`, isMono: true },
-      { label: "Seen", isNumber: true, cell: (row) => (row.seen_ms_ago === null ? "–" : `${seconds(row.seen_ms_ago / 1000)} ago`) },
-      { label: "State", cell: (row) => html`<${Badge} text=${!row.instance ? "not registered" : row.seen_ms_ago !== null && row.seen_ms_ago < SEEN_MS ? "here" : "not seen by this broker"} tone=${!row.instance ? "warn" : row.seen_ms_ago !== null && row.seen_ms_ago < SEEN_MS ? "good" : ""} />` },
+      { label: "Seen", cell: (row) => html`<${Seen} row=${row} />` },
       { label: "Address", cell: (row) => row.url ?? "–", isMono: true },
       { label: "", cell: (row) => html`<button class="small" onClick=${() => this.setState({ dialog: { placing: row } })} aria-label="Place ${row.node}">Place</button> <button class="small danger" onClick=${() => this.setState({ dialog: { retiring: row } })} aria-label="Retire ${row.node}">Retire</button>` },
     ];
@@ -51,6 +50,13 @@ export default class Edge extends Screen {
         act=${async () => { await remove(path`/edge/nodes/${dialog.retiring.node}`); done(`${dialog.retiring.node} was retired.`); }} />`}
     `;
   }
+}
+
+/** When this broker heard of a node: others may have heard of it since. */
+function Seen({ row }) {
+  if (!row.instance) return html`<${Badge} text="not registered" tone="warn" />`;
+  if (row.seen_ms_ago === null) return html`<${Badge} text="not by this broker" />`;
+  return html`<${Badge} text="${seconds(row.seen_ms_ago / 1000)} ago" tone=${row.seen_ms_ago < SEEN_MS ? "good" : ""} />`;
 }
 
 /** Nodes in the order of the tree, each below its first parent; what is in a circle comes last. */
