@@ -71,7 +71,8 @@ def test_what_a_client_says_of_itself_is_text_and_nothing_more(node: ServedNode)
         told = client.ask(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, request)
         assert (told.error_code, told.push_interval_ms, told.delta_temporality) == (0, 300, False)
         assert told.requested_metrics == ["m", "org.apache.kafka."]
-        data = payload(gauge(HOSTILE, point(1.0, {HOSTILE: HOSTILE, "metric": "mine", "": "x"})))
+        hostile = gauge(HOSTILE, point(1.0, {HOSTILE: HOSTILE, "metric": "mine", "": "x"}))
+        data = payload(hostile, gauge("m.nan", point(float("nan"))), gauge("m.inf", point(float("-inf"))))
         push = push_telemetry.PushTelemetryRequest(told.client_instance_id, told.subscription_id, False, 0, data)
         assert client.ask(ApiKey.PUSH_TELEMETRY, 0, push).error_code == 0
         again = client.ask(ApiKey.PUSH_TELEMETRY, 0, push)
@@ -82,6 +83,9 @@ def test_what_a_client_says_of_itself_is_text_and_nothing_more(node: ServedNode)
     assert lines[0].startswith("qanat_client_metric{")
     assert 'client_metric="mine"' in lines[0]
     (found,) = clients(node, "hand-made")
+    described = node.get(f"/api/v1/clients/{found['client_instance_id']}").json
+    values = {one["name"]: one["value"] for one in described["series"]}
+    assert values == {HOSTILE: 1.0, "m.nan": None, "m.inf": None}
     assert found["software_version"] == "1.0"
 
 

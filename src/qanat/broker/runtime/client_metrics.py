@@ -73,7 +73,8 @@ class SeriesView(Struct):
 
     name: str
     labels: dict[str, str]
-    value: float
+    value: float | None
+    """None where it is not a number, as averages of nothing are."""
     unit: str
     kind: str
     """`counter` or `gauge`."""

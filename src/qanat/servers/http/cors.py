@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 ANY = b"*"
-_HEADERS = b"authorization, content-encoding, content-type, idempotency-key, last-event-id, x-api-key"
+_HEADERS = (
+    b"authorization, content-encoding, content-type, idempotency-key, last-event-id, traceparent, tracestate, x-api-key"
+)
 _KEPT_S = b"600"
 
 

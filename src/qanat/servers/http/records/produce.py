@@ -31,6 +31,7 @@ from qanat.servers.http.records.record_parsing import (
     read_lines,
 )
 from qanat.servers.http.records.record_routing import ACKS
+from qanat.servers.http.records.trace_context import trace_headers, traced
 from qanat.servers.http.reply import JSON, NDJSON, Reply
 from qanat.servers.http.topic_lookup import refuse_internal
 
@@ -73,7 +74,7 @@ async def _produce(exchange: Exchange, topic: str | None, acks: Acks | None) -> 
         require_json(exchange)
     body: bytes = exchange.body
     key = exchange.header(b"idempotency-key")
-    if is_lines and topic is not None and key is None:
+    if is_lines and topic is not None and key is None and not trace_headers(exchange):
         check_text(body)
         pieces = await read_columns(body)
         if pieces is not None:
@@ -97,6 +98,8 @@ async def _produce(exchange: Exchange, topic: str | None, acks: Acks | None) -> 
 async def _produce_one(exchange: Exchange, record: RecordIn, topic: str | None, acks: int) -> Reply:
     context = exchange.context
     ready = producer_record(record, topic, now_ms())
+    if trace := trace_headers(exchange):
+        ready.headers = traced(ready.headers, trace)
     refuse_internal(ready.topic)
     found = context.broker.metadata.image.topics.get(ready.topic)
     if found is None or context.gateway.is_authorized:
@@ -149,7 +152,7 @@ async def prepare_records(
 ) -> list[ProducerRecord | Problem]:
     """Every record with its partition, or its problem."""
     context = exchange.context
-    now, yielder = now_ms(), CooperativeYield()
+    now, yielder, trace = now_ms(), CooperativeYield(), trace_headers(exchange)
     topics: dict[str, values.Topic] = {}
     ready: list[ProducerRecord | Problem] = []
     choose_partition = context.router.choose_partition
@@ -157,6 +160,8 @@ async def prepare_records(
         for record in piece:
             try:
                 one = producer_record(record, topic, now)
+                if trace:
+                    one.headers = traced(one.headers, trace)
                 found = topics.get(one.topic)
                 if found is None:
                     refuse_internal(one.topic)
@@ -189,7 +194,8 @@ async def _produce_many(exchange: Exchange, body_records: ProduceBody, topic: st
 
 _HEADERS = {
     "Idempotency-Key": "A name for this request: sent again with the same name, it writes nothing and gets its first "
-    "answer. All its records are written, or none. Kept for 24 hours (http.idempotency.retention.ms)."
+    "answer. All its records are written, or none. Kept for 24 hours (http.idempotency.retention.ms).",
+    "traceparent": "W3C trace context: becomes a header of every record that has none, as does tracestate.",
 }
 _BODIES: dict[str, Any] = {
     JSON.decode(): (RecordIn, list[RecordIn], RecordsIn),

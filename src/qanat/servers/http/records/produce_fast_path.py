@@ -26,7 +26,15 @@ PATH = "/produce"
 _ONE = msgspec.json.Decoder(RecordIn)
 _HEADERS = ((b"content-type", JSON),)
 _WITH_MEANING = frozenset(
-    (b"idempotency-key", b"content-encoding", b"origin", b"authorization", b"expect", b"transfer-encoding")
+    (
+        b"idempotency-key",
+        b"content-encoding",
+        b"origin",
+        b"authorization",
+        b"expect",
+        b"traceparent",
+        b"transfer-encoding",
+    )
 )
 _SMALL = 64 * 1024
 
