@@ -1,6 +1,6 @@
 """Takes the pictures of docs/console: both themes, of a broker that has been busy for a minute.
 
-    python -m tests.console.screenshots [SECONDS]
+    python -m tests.console.screenshots [SECONDS [NAME ...]]
 
 Look at them before they are committed.
 """
@@ -69,8 +69,6 @@ def fill(node: ServedNode) -> None:
     node.call("PATCH", "/api/v1/configs/client-metrics/everything", {"configs": metrics})
     node.call("PATCH", "/api/v1/configs/groups/mailers", {"configs": {"share.auto.offset.reset": "earliest"}})
     node.post("/api/v1/topics/mails/records", [{"value": {"to": f"customer-{n}@example.com"}} for n in range(40)])
-    wanted = {"topics": ["mails"], "count": 6, "timeout_ms": 10_000}
-    assert len(node.post("/api/v1/queues/mailers/acquire", wanted).json["messages"]) == 6
     write_letters(
         f"127.0.0.1:{node.node.listener.port}", "orders.dlq", origins("orders", 4, "the bank timed out after 30 s")
     )
@@ -88,6 +86,13 @@ def fill(node: ServedNode) -> None:
     for name in ("region-north", "store-17"):
         node.post("/api/v1/edge/nodes", {"node": name, "instance": f"cluster-of-{name}"})
         node.get(f"/api/v1/edge/topology/{name}")
+
+
+def hold(node: ServedNode) -> None:
+    """Somebody works on mails while the picture is taken."""
+    for count in (4, 1, 2):
+        wanted = {"topics": ["mails"], "count": count, "timeout_ms": 10_000}
+        assert node.post("/api/v1/queues/mailers/acquire", wanted).json["messages"]
 
 
 def work(node: ServedNode, until: float, stop: threading.Event) -> None:
@@ -140,6 +145,7 @@ def take(visited: Visit, name: str, screen: str, theme: str) -> None:
 
 def main() -> int:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else SECONDS
+    names = sys.argv[2:] or [*SCREENS, "record"]
     with served(node_settings()) as node, chromium() as browser:
         fill(node)
         stop = threading.Event()
@@ -152,10 +158,13 @@ def main() -> int:
             node.get("/metrics")
             time.sleep(2)
         for theme in ("light", "dark"):
+            hold(node)
             with visit(browser, node, theme) as visited:
                 for name, screen in SCREENS.items():
-                    take(visited, name, screen, theme)
-                record(visited, theme)
+                    if name in names:
+                        take(visited, name, screen, theme)
+                if "record" in names:
+                    record(visited, theme)
         stop.set()
         worker.join(10)
     return 0
