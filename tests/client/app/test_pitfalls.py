@@ -188,7 +188,7 @@ def test_exactly_once_writes_each_result_once_across_a_restart_of_the_app(broker
     consumer.subscribe(["enriched-once"])
     found: list[int] = []
     while len(found) < 200:
-        messages = consumer.consume(500, 10)
+        messages = consumer.consume(200 - len(found), 10)
         assert messages, f"only {len(found)}"
         found += [int(one.value()) for one in messages]
     assert consumer.consume(1, 0.5) == []
