@@ -8,7 +8,7 @@ Rule 3: any byte is a sign of life: on a slow link, a long frame takes its time.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import IntEnum, auto
 
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
@@ -29,7 +29,7 @@ class WrongFrameError(QanatError):
         self.reason = reason
 
 
-class Stage(Enum):
+class Stage(IntEnum):
     """How far a connection is."""
 
     UNAUTHENTICATED = auto()
@@ -40,10 +40,10 @@ class Stage(Enum):
 
 
 _ALLOWED = {
-    Stage.UNAUTHENTICATED: (FrameType.HEARTBEAT, FrameType.DISCONNECT),
-    Stage.OPEN: (FrameType.HEARTBEAT, FrameType.SUBSCRIBE, FrameType.DATA, FrameType.DISCONNECT),
-    Stage.SUBSCRIBED: (FrameType.HEARTBEAT, FrameType.ACK, FrameType.COMMIT_OFFSET, FrameType.DISCONNECT),
-    Stage.OVER: (),
+    Stage.UNAUTHENTICATED: frozenset({FrameType.HEARTBEAT, FrameType.DISCONNECT}),
+    Stage.OPEN: frozenset({FrameType.HEARTBEAT, FrameType.SUBSCRIBE, FrameType.DATA, FrameType.DISCONNECT}),
+    Stage.SUBSCRIBED: frozenset({FrameType.HEARTBEAT, FrameType.ACK, FrameType.COMMIT_OFFSET, FrameType.DISCONNECT}),
+    Stage.OVER: frozenset[FrameType](),
 }
 
 

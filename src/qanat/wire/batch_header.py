@@ -30,7 +30,7 @@ PREFIX_SIZE = 16
 
 _LENGTH_AT = 8
 MAGIC_AT = 16
-CRC_FROM = 21
+_CRC_AT, CRC_FROM = 17, 21
 ATTRIBUTES_AT = 22
 """The byte of the attributes that has a meaning."""
 BYTES_BEFORE_LENGTH = 12
@@ -40,6 +40,7 @@ _HEADER = Struct(">qiibIhiqqqhii")
 _PREFIX = Struct(">qii")
 _pack_prefix_into = _PREFIX.pack_into
 _LENGTH = Struct(">i")
+_CRC = Struct(">I")
 
 _LARGEST_OFFSET = 2**63 - 1
 _LAST_CODEC = 4
@@ -121,6 +122,14 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 def write_header(buffer: bytearray | memoryview, position: int, header: BatchHeader) -> None:
     """Write `header` as it is, checksum included."""
     _HEADER.pack_into(buffer, position, *header)
+
+
+def write_fields(batch: bytearray, leader_epoch: int, *rest: int) -> None:
+    """Write length, magic and checksum, which are known from the batch, and the other fields; `rest` is base offset,
+    and attributes and those after them, in the order of the format."""
+    base_offset, *others = rest
+    _HEADER.pack_into(batch, 0, base_offset, len(batch) - BYTES_BEFORE_LENGTH, leader_epoch, MAGIC, 0, *others)
+    _CRC.pack_into(batch, _CRC_AT, batch_crc(batch))
 
 
 def packed(header: BatchHeader) -> bytes:

@@ -34,6 +34,7 @@ from qanat.wire.batch_header import (
     check_stored_batch,
     header_crc,
     read_header,
+    write_fields,
     write_header,
 )
 from qanat.wire.compression import Codec, compress, decompress
@@ -216,6 +217,21 @@ def sealed(
     """A batch from 61 free bytes and the records' bytes: compressed, with header and checksum."""
     if fields.log_append_time_ms is not None:
         max_timestamp = fields.log_append_time_ms
+    if codec is Codec.NONE:
+        write_fields(
+            batch,
+            fields.leader_epoch,
+            fields.base_offset,
+            fields.attributes,
+            last_offset_delta,
+            base_timestamp,
+            max_timestamp,
+            fields.producer_id,
+            fields.producer_epoch,
+            fields.base_sequence,
+            count,
+        )
+        return batch
     header = BatchHeader(
         base_offset=fields.base_offset,
         batch_length=0,

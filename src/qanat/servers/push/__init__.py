@@ -8,6 +8,7 @@
 - `subscription`    the modes `log` and `all`: which partitions, from where, commits (`edge.push_session` decides)
 - `partition_reads` reads of one partition, here or at its leader, and the check where a subscriber resumes
 - `deliveries`      records of the log as DATA frames, of either form
+- `fresh_batches`   what push producers have just appended, for subscribers at the end of a partition
 - `shared_payloads` records that were encoded lately, for all subscribers of a topic
 - `queue`           the mode `queue`: a member of a share group
 - `producing`       DATA of producers, appended and acknowledged once durable

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 UNSENT_BYTES = 128 * 1024
 """Unsent bytes of a connection, so that a heartbeat never waits long behind data."""
+_ACK, _DATA, _HEARTBEAT = int(FrameType.ACK), int(FrameType.DATA), int(FrameType.HEARTBEAT)
+_SUBSCRIBE, _COMMIT_OFFSET = int(FrameType.SUBSCRIBE), int(FrameType.COMMIT_OFFSET)
 _REFUSAL_DELAY_S = 0.1
 _LINGER_S = 1.0
 """How long a client has to read why it is disconnected."""
@@ -62,6 +64,9 @@ class PushConnection(asyncio.BufferedProtocol):
     def __init__(self, server: PushHost, endpoint: PushEndpoint, principal: Principal) -> None:
         self._server = server
         self.payloads = server.payloads
+        self.fresh = server.fresh
+        self.now_ms = server.now_ms
+        self._is_reading = True
         self._transport: asyncio.Transport | None = None
         security = endpoint.security
         self._listener_security = security
@@ -203,9 +208,6 @@ class PushConnection(asyncio.BufferedProtocol):
 
     # Sending
 
-    def now_ms(self) -> int:
-        return self._server.now_ms()
-
     @property
     def is_open(self) -> bool:
         return self._transport is not None
@@ -319,25 +321,28 @@ class PushConnection(asyncio.BufferedProtocol):
         if self._transport is None or self._transport.is_closing():
             return
         is_full = self.producer is not None and self.producer.is_full
-        if self._held_by is not None or is_full:
-            self._transport.pause_reading()
-        else:
-            self._transport.resume_reading()
+        must_read = self._held_by is None and not is_full
+        if must_read is not self._is_reading:
+            self._is_reading = must_read
+            if must_read:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
 
     def _handle(self, frame: PushFrame) -> Coroutine[Any, Any, None] | None:
-        match frame.type:
-            case FrameType.ACK:
-                self._acknowledged(frame)
-            case FrameType.DATA:
-                return self._produced(frame)
-            case FrameType.HEARTBEAT:
-                return self._heartbeat(frame)
-            case FrameType.SUBSCRIBE:
-                return self._subscribe(frame.id, decode_control(Subscribe, frame.payload))
-            case FrameType.COMMIT_OFFSET:
-                self._commit(frame)
-            case _:
-                self.close()  # DISCONNECT: the client says goodbye.
+        kind = frame.type
+        if kind == _ACK:
+            self._acknowledged(frame)
+        elif kind == _DATA:
+            return self._produced(frame)
+        elif kind == _HEARTBEAT:
+            return self._heartbeat(frame)
+        elif kind == _SUBSCRIBE:
+            return self._subscribe(frame.id, decode_control(Subscribe, frame.payload))
+        elif kind == _COMMIT_OFFSET:
+            self._commit(frame)
+        else:
+            self.close()  # DISCONNECT: the client says goodbye.
         return None
 
     def _acknowledged(self, frame: PushFrame) -> None:

@@ -228,10 +228,10 @@ class PartitionReaders:
         partition = self._led(reader)
         if partition is None:
             return
+        offset = self._session.cursors[reader.at].place.offset
         try:
-            found = read_here(partition, self._session.cursors[reader.at].place.offset, self._room)
+            found = self._read(partition, offset)
             if found is None:
-                offset = self._session.cursors[reader.at].place.offset
                 self._begin(reader, self._read_later(reader, read_cold(partition, offset, self._room)))
             elif not found.views:
                 self._wait(reader, partition)
@@ -250,6 +250,14 @@ class PartitionReaders:
         except QanatError:
             reader.partition = None  # The leadership ended meanwhile; the next tick looks for the leader again.
             self._connection.attend()
+
+    def _read(self, partition: Partition, offset: int) -> ReadBatches | None:
+        """What is in memory, preferably as it was written just now."""
+        end_offset = partition.end_of_reading(is_committed=True)
+        fresh = self._connection.fresh.find(partition, offset, end_offset)
+        if fresh is not None:
+            return ReadBatches((fresh,), (), end_offset)
+        return read_here(partition, offset, self._room)
 
     @property
     def _room(self) -> int:

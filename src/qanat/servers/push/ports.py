@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from qanat.api.interceptor import Intercepted
     from qanat.broker.broker import Broker
     from qanat.servers.listener_security import ListenerSecurity
+    from qanat.servers.push.fresh_batches import FreshBatches
     from qanat.servers.push.shared_payloads import SharedPayloads
 
 
@@ -25,6 +26,7 @@ class PushClient(Protocol):
     """The ids of the topics when they were looked up: what the client was told."""
     can_write: bool
     payloads: SharedPayloads
+    fresh: FreshBatches
 
     @property
     def is_plain(self) -> bool: ...
@@ -83,6 +85,7 @@ class PushHost(Protocol):
     intercepted: Intercepted
     scratch: memoryview
     payloads: SharedPayloads
+    fresh: FreshBatches
     max_payload_bytes: int
 
     def now_ms(self) -> int: ...

@@ -69,6 +69,7 @@ class PushProducer:
         self._rows: dict[TopicPartition, list[_Row]] = {}
         self._bytes = 0
         self._unacknowledged = 0
+        self._loop = asyncio.get_running_loop()
         self._answers: list[bytes] = []
         """ACKs of this turn of the event loop: they leave together, after the records have left for subscribers."""
 
@@ -149,6 +150,7 @@ class PushProducer:
         if partition is None:
             return self._append_one(at, batch, row.frame_id)
         self._unacknowledged += row.size
+        end_offset = partition.log.end_offset
         try:
             written = partition.append_now(batch)
         except QanatError as fault:
@@ -157,6 +159,8 @@ class PushProducer:
         if written is None:
             self._unacknowledged -= row.size
             return self._append_one(at, batch, row.frame_id)
+        if written.base_offset == end_offset:  # And not a repetition.
+            self._connection.fresh.appended(partition, batch, end_offset, 1)
         self._acknowledge(at, written, [row])
         return None
 
@@ -175,14 +179,16 @@ class PushProducer:
         if partition is None:
             self._connection.hold(self._produce(at, rows))
             return
+        batch = _batch(rows)
         try:
-            written = partition.append_now(_batch(rows))
+            written = partition.append_now(batch)
         except QanatError as fault:
             self._append_each(at, rows, fault)
             return
         if written is None:
             self._connection.hold(self._append_slowly(partition, at, rows))
         else:
+            self._connection.fresh.appended(partition, batch, written.base_offset, len(rows))
             self._acknowledge(at, written, rows)
 
     def _append_each(self, at: TopicPartition, rows: list[_Row], fault: QanatError) -> None:
@@ -256,7 +262,7 @@ class PushProducer:
 
     def _answer(self, frame_id: int, payload: bytes) -> None:
         if not self._answers:
-            asyncio.get_running_loop().call_soon(self.send_answers)
+            self._loop.call_soon(self.send_answers)
         self._answers.append(encode_frame(_ACK, frame_id, payload))
 
     def send_answers(self) -> None:

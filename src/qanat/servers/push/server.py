@@ -8,7 +8,7 @@ connection has its turn every time, and each one where the metadata has changed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from qanat.edge.push_dialogue import Stage
 from qanat.model.ordered_set import OrderedSet
 from qanat.servers.push.connected_consumers import connected_consumers
 from qanat.servers.push.connection import PushConnection
+from qanat.servers.push.fresh_batches import FreshBatches
 from qanat.servers.push.shared_payloads import SharedPayloads
 from qanat.servers.push.turns import LatePass, Wheel
 from qanat.telemetry.events import RateLimitedEvent, failure
@@ -45,6 +46,8 @@ class PushServer:
         self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
         """Where every connection receives: its bytes are copied out before another one reads."""
         self.payloads = SharedPayloads()
+        self.fresh = FreshBatches()
+        self._time_s: Callable[[], float] | None = None
         self._connections: OrderedSet[PushConnection] = OrderedSet()
         self._unauthenticated: dict[PushConnection, int] = {}
         """When each connection came that has not authenticated yet, oldest first."""
@@ -64,7 +67,9 @@ class PushServer:
         self.max_payload_bytes = broker.settings.socket_request_max_bytes + UNAUTHENTICATED_BYTES
 
     def now_ms(self) -> int:
-        return int(asyncio.get_running_loop().time() * 1000)
+        if self._time_s is None:
+            self._time_s = asyncio.get_running_loop().time
+        return int(self._time_s() * 1000)
 
     @property
     def connection_count(self) -> int:
