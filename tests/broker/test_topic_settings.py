@@ -51,6 +51,10 @@ OF_KAFKA = {
 OF_QANAT: dict[str, tuple[int, str | None]] = {
     "consume.groups": (7, None),
     "mirror.source": (2, None),
+    "up.bytes.max": (5, None),
+    "up.on.mismatch": (2, None),
+    "up.target": (2, None),
+    "up.wait.ms": (3, None),
     "value.format": (2, None),
     "value.framing": (2, None),
     "value.message": (2, None),

@@ -33,6 +33,8 @@ SUBSCRIPTIONS_MAX = 1000
 """Subscriptions to metrics of clients: every client is matched with all of them."""
 MIRROR_SOURCE = "mirror.source"
 """The setting that makes a topic a mirror of a parent's."""
+UP_TARGET = "up.target"
+"""The setting that makes a topic an outbox, whose records go up to a topic of the parent."""
 FLUSH_SETTINGS = ("flush.messages", "log.flush.interval.messages")
 """Settings, of a topic and of all, that say whether records are on disk before they are acknowledged."""
 

@@ -73,6 +73,11 @@ class BatchProducer:
         if pipeline is not None:
             await pipeline.close()
 
+    @property
+    def identity(self) -> int:
+        """Producer id and epoch as one number: another for every process that had the transactional id."""
+        return self._transaction.producer_id << 16 | self._transaction.epoch
+
     # Batches
 
     async def send(

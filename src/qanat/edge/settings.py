@@ -27,8 +27,10 @@ class EdgeSettings(Settings, frozen=True):
     """Most messages of one answer of a feed in JSON; answers in batches are sized by the speed of the link."""
     pipe_max_bytes_per_s: NotNegative = 0
     """Bandwidth that the pipe may use; 0 is no limit."""
+    pipe_up_max_bytes_per_s: NotNegative = 0
+    """Bandwidth that records on their way up may use; 0 is no limit."""
     pipe_priority_topics: str = ""
-    """Topics that are pulled first, separated by commas; `*` at the end stands for any rest."""
+    """Topics that are pulled, or go up, first, separated by commas; `*` at the end stands for any rest."""
     pipe_on_gap: Literal["stop", "skip", "refresh"] = "stop"
     """What to do where retention of the parent has passed this broker: stop the partition, skip the lost range, or
     empty the copy and begin again. The range is reported in every case."""

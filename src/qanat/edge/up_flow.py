@@ -56,10 +56,13 @@ class RefuseUpload(Struct, frozen=True):
     is_fenced: bool = False
 
 
-def begin(mark: Mark | None, topic_id: str) -> Mark:
-    """The mark for a child that has started: a new epoch, which fences the former process."""
+def begin(mark: Mark | None, topic_id: str, base: int = 0) -> Mark:
+    """The mark for a child that has started: a new epoch, which fences the former process.
+
+    `base` is where the outbox began when it was bound to the topic: before there is a mark, records come from there on.
+    """
     if mark is None or mark.topic_id != topic_id:
-        return Mark(topic_id, 0, 0 if mark is None else mark.epoch + 1)
+        return Mark(topic_id, base, 0 if mark is None else mark.epoch + 1)
     return Mark(topic_id, mark.end, mark.epoch + 1)
 
 

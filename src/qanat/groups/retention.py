@@ -3,7 +3,7 @@
 An offset ages only while no member can need it: from the moment when the group
 lost its last member, or since its commit where the group's consumers do not
 read the topic, or where the group never had members. One that was committed with
-`KEPT_OFFSET` as its metadata does not age at all: it ends by request or with its topic.
+`KEPT_OFFSET` as its metadata, alone or before a semicolon, does not age at all: it ends by request or with its topic.
 
 Differs from Kafka: an offset committed to a group that is already empty ages
 from its commit and not from the moment when the group became empty.
@@ -26,6 +26,8 @@ from qanat.groups.share.removal import remove_group as remove_share_group
 from qanat.groups.timers import Timer, TimerKind
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import KEPT_OFFSET, NO_TIMESTAMP, TopicPartition
+
+_KEPT_WITH_MORE = f"{KEPT_OFFSET};"
 
 
 def delete_group(builder: DecisionBuilder, request: DeleteGroup) -> DeleteGroupReply:
@@ -104,7 +106,7 @@ def _is_expired(builder: DecisionBuilder, group: ClassicGroup, record: OffsetCom
 
 
 def _is_old(builder: DecisionBuilder, record: OffsetCommitRecord, since_ms: int) -> bool:
-    if record.metadata == KEPT_OFFSET:
+    if record.metadata == KEPT_OFFSET or record.metadata.startswith(_KEPT_WITH_MORE):
         return False
     if record.expire_timestamp_ms != NO_TIMESTAMP:
         return builder.now.wall_ms >= record.expire_timestamp_ms

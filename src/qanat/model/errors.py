@@ -162,6 +162,10 @@ class DiskFullError(StorageError):
     """There is no room left on the device."""
 
 
+class OutboxFullError(StorageError):
+    """As many bytes wait for the parent as the topic's settings allow: producers try again."""
+
+
 class ReadOnlyError(StorageError):
     """The directory or its file system cannot be written."""
 

@@ -4,7 +4,7 @@ v0   offsets by partition    v2   flexible
 
 The answer comes when the new log start offsets are on disk, which takes one checkpoint for all of them, and when every
 in-sync follower starts there as well: the next leader does not bring deleted records back. A topic that is only
-compacted refuses, as in Kafka.
+compacted refuses, as in Kafka; so does an outbox, whose records the parent of a tree takes (`up.target`).
 """
 
 from __future__ import annotations
@@ -119,6 +119,8 @@ def _judge(partition: Partition | ErrorCode, offset: int) -> ErrorCode:
     if isinstance(partition, ErrorCode):
         return partition
     settings = partition.log.settings
+    if partition.outbox is not None:
+        return ErrorCode.POLICY_VIOLATION  # Records go as the parent takes them.
     if settings.is_compacted and not settings.is_expired:
         return ErrorCode.POLICY_VIOLATION
     if not partition.knows_high_watermark and not 0 <= offset <= partition.log.high_watermark:

@@ -8,6 +8,7 @@ from qanat.broker.metadata.image_watcher import ImageWatcher
 from qanat.broker.metadata.metadata_changes import MetadataChanges
 from qanat.broker.replicas.local_replicas import LocalReplicas
 from qanat.broker.runtime.parked_tasks import TaskOwner
+from qanat.broker.settings.current_settings import CurrentSettings
 from qanat.log.runtime.log_runtime import LogRuntime
 
 
@@ -21,6 +22,9 @@ class EdgeHost(TaskOwner, Protocol):
 
     @property
     def metadata_changes(self) -> MetadataChanges: ...
+
+    @property
+    def current_settings(self) -> CurrentSettings: ...
 
     @property
     def runtime(self) -> LogRuntime: ...

@@ -1,4 +1,5 @@
-"""This broker as a node of the tree: it registers, keeps the last topology, and pulls from the parent that it names.
+"""This broker as a node of the tree: it registers, keeps the last topology, pulls from the parent that it names, and
+sends up what lies in its outboxes.
 
 Rule 1: a topology is kept before it is followed. Without an answer of the registry, the kept one is in force.
 Rule 2: nothing of the registry stops the pipe, and nothing of the pipe stops asking the registry.
@@ -17,6 +18,7 @@ from qanat.broker.edge.edge_host import EdgeHost
 from qanat.broker.edge.edge_state import EdgeState
 from qanat.broker.edge.http_client import HttpAnswer, HttpClient
 from qanat.broker.edge.mirrored_topics import MirroredTopics
+from qanat.broker.edge.up_pipe import UpPipe
 from qanat.connection.faults import UnreachableError
 from qanat.edge.backoff import Backoff, spread
 from qanat.edge.mirror import OnGap
@@ -41,6 +43,7 @@ class EdgeNode:
         self._state = EdgeState(broker.metadata.store)
         self.mirrors = MirroredTopics(broker, self._state, OnGap(settings.pipe_on_gap))
         self.pipe = DownPipe(name, settings, self.mirrors)
+        self.up = UpPipe(broker, settings, self._state)
         self.topology: Topology | None = None
         self.registry_fault = ""
         """Why the registry was not asked with success the last time; empty where it was."""
@@ -52,8 +55,9 @@ class EdgeNode:
         await self.mirrors.load()
         self.topology = await self._state.topology()
         if self.topology is not None and why_refused(self.topology, None, self.name, self._claimed) is None:
-            self.pipe.steer(self.topology)
-        self._tasks = [self._broker.park(self._ask_for_ever()), self._broker.park(self.pipe.run())]
+            self._steer(self.topology)
+        works = (self._ask_for_ever(), self.pipe.run(), self.up.run())
+        self._tasks = [self._broker.park(work) for work in works]
         for task in self._tasks:
             task.add_done_callback(_report_end)
 
@@ -62,6 +66,11 @@ class EdgeNode:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.pipe.close()
+        await self.up.close()
+
+    def _steer(self, topology: Topology) -> None:
+        self.pipe.steer(topology)
+        self.up.steer(topology)
 
     @property
     def _claimed(self) -> Role | None:
@@ -133,7 +142,7 @@ class EdgeNode:
         self.topology = offered
         role = None if offered.role is None else offered.role.value
         log_event("topology", version=offered.version, role=role, parents=[one.node for one in offered.parents])
-        self.pipe.steer(offered)
+        self._steer(offered)
         return True
 
 

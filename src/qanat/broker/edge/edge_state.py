@@ -2,11 +2,13 @@
 
 /qanat/edge/topology                      `Topology`
 /qanat/edge/gaps/<topic id>/<partition>   the recorded gaps of one partition
+/qanat/edge/up/<topic id>/<partition>     `UpBinding`: where the records of one partition of an outbox go
 """
 
 from __future__ import annotations
 
 import msgspec
+from msgspec import Struct
 
 from qanat.cluster.store import Delete, MetadataStore, Put
 from qanat.edge.mirror import Gap
@@ -15,8 +17,19 @@ from qanat.telemetry.events import log_event
 
 TOPOLOGY = "/qanat/edge/topology"
 GAPS = "/qanat/edge/gaps/"
+UP = "/qanat/edge/up/"
 GAPS_MAX = 1000
 """The newest gaps of a partition are kept."""
+
+
+class UpBinding(Struct, frozen=True):
+    """The parent's topic that the records of a partition go to; made before the first of them leaves."""
+
+    parent: str
+    url: str
+    topic_id: str
+    base: int
+    """Where the log began then: the mark, before there is one."""
 
 
 class EdgeState:
@@ -51,3 +64,10 @@ class EdgeState:
         key = f"{GAPS}{topic_id}/{number}"
         rows = [(gap.first, gap.end) for gap in gaps[-GAPS_MAX:]]
         await self._store.commit((), [Put(key, msgspec.json.encode(rows)) if rows else Delete(key)])
+
+    async def binding(self, topic_id: str, number: int) -> UpBinding | None:
+        entry = await self._store.get(f"{UP}{topic_id}/{number}")
+        return None if entry is None else msgspec.json.decode(entry.value, type=UpBinding)
+
+    async def keep_binding(self, topic_id: str, number: int, binding: UpBinding) -> None:
+        await self._store.commit((), [Put(f"{UP}{topic_id}/{number}", msgspec.json.encode(binding))])

@@ -17,7 +17,7 @@ from qanat.broker.replicas.partition import Partition
 from qanat.cluster import keys, values
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.store import Put
-from qanat.cluster.topic_configs import MIRROR_SOURCE
+from qanat.cluster.topic_configs import MIRROR_SOURCE, UP_TARGET
 from qanat.cluster.topics import CreateTopic
 from qanat.edge import mirror
 from qanat.edge.mirror import (
@@ -90,6 +90,9 @@ class MirroredTopics:
 
     async def _ensure_one(self, offered: PipedTopic) -> bool:
         image, name = self._broker.metadata.image, offered.topic
+        if name in image.topics and image.overrides(name).get(UP_TARGET):
+            self.conflicts.pop(name, None)
+            return False  # What the node writes here goes up, perhaps to the very topic.
         if name in image.topics:
             source = image.overrides(name).get(MIRROR_SOURCE, "")
             if source == offered.topic_id:

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import NamedTuple
 
+from qanat.broker.replicas.outbox_room import OutboxRoom
 from qanat.broker.settings.topic_settings import TopicSettings
 from qanat.log.appended import Appended
 from qanat.log.files import Buffer
@@ -90,6 +91,7 @@ class Partition:
         "leader_epoch",
         "log",
         "min_insync_replicas",
+        "outbox",
         "readable_bytes",
         "topic_id",
         "why_retired",
@@ -127,6 +129,8 @@ class Partition:
         """Waits for an offset to be committed, in order."""
         self.topic_id = topic_id
         self.min_insync_replicas = 1
+        self.outbox: OutboxRoom | None = None
+        """The room for records that wait for the parent of a tree; None where the topic is no outbox."""
         self.why_retired = ErrorCode.NONE
         self._known: SyncFuture[None] | None = None
         """Settled when the high watermark is known; one for all that wait, however often one times out."""
@@ -146,9 +150,21 @@ class Partition:
         """Apply the topic's settings from now on."""
         self.log.apply_settings(settings.log)
         self.min_insync_replicas = settings.min_insync_replicas
+        self._apply_outbox(settings)
         if self.leader is not None:
             self.leader.min_in_sync = settings.min_insync_replicas
         self.advance()
+
+    def _apply_outbox(self, settings: TopicSettings) -> None:
+        room = self.outbox
+        if room is not None:
+            room.freed()
+        if not settings.up_target:
+            self.outbox = None
+        elif room is None:
+            self.outbox = OutboxRoom(self.log, settings.up_target, settings.up_bytes_max, settings.up_wait_ms)
+        else:
+            room.target, room.bytes_max, room.wait_ms = settings.up_target, settings.up_bytes_max, settings.up_wait_ms
 
     @property
     def in_sync_replicas(self) -> int:
@@ -179,6 +195,8 @@ class Partition:
         """`append_now` for a writable batch whose header and checksum are sound."""
         if self.is_retired or self.is_mirror:
             self._require_writable()
+        if self.outbox is not None and self.outbox.must_wait:
+            return None
         log = self.log
         appended = self._runtime.append_fast(log, batch, header, self.leader_epoch)
         if appended is None:
@@ -192,18 +210,22 @@ class Partition:
         return written_at(appended.base_offset, NO_TIMESTAMP, None)
 
     def append_now(self, batch: Buffer) -> Written | None:
-        """Append a client's batch; None where it must wait for the disk or be decoded in a worker."""
+        """Append a client's batch; None where it must wait for room or the disk, or be decoded in a worker."""
         self._require_writable()
+        if self.outbox is not None and self.outbox.must_wait:
+            return None
         appended = self._runtime.append_now(self.log, batch, self.leader_epoch)
         return None if appended is None else self._written(appended, len(batch))
 
     async def append(self, batch: Buffer) -> Written:
         """`append_now`, waiting."""
+        await self._have_room()
         self._require_writable()
         return self._written(await self._runtime.append(self.log, batch, self.leader_epoch), len(batch))
 
     async def ingest(self, staged: StagedFile) -> Written:
         """Ingest a file of batches on this broker's disk as a part of the log."""
+        await self._have_room()
         self._require_writable()
         return self._written(*await self._runtime.ingest(self.log, staged, self.leader_epoch))
 
@@ -252,6 +274,11 @@ class Partition:
         self._wake_followers()
         self.advance()
         return self.when_durable()
+
+    async def _have_room(self) -> None:
+        self._require_writable()
+        if self.outbox is not None:
+            await self.outbox.have_room()
 
     def _require_writable(self) -> None:
         """Refuse what a client, or a coordinator, would write to a mirror: producer ids of two clusters collide."""

@@ -10,15 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qanat.broker.settings.setting_kinds import LONG_MAX, Form, SettingKind
-from qanat.log.settings import LogSettings
+from qanat.log.settings import CleanupPolicy, LogSettings
 from qanat.model.errors import InvalidSettingError, MalformedMessageError
 from qanat.model.spelling import did_you_mean
+from qanat.model.topic_names import is_for_brokers, name_problem
 
 _BOOLEAN = Form(SettingKind.BOOLEAN)
 _REPLICAS = Form(SettingKind.LIST, is_replicas=True)
 _LOG_DEFAULTS = LogSettings()
+_UP_BYTES_MAX, _UP_WAIT_MS = 1024 * 1024 * 1024, 5_000
+_UP_SEGMENTS = 8
+"""Segments of a full outbox: its disk space is freed in so many steps."""
+_UP_SEGMENT_BYTES_MIN = 2 * 1024 * 1024
 
 
 def _int(least: int, most: int | None = None) -> Form:
@@ -275,6 +281,33 @@ _ROWS = (
         "unclean.leader.election.enable",
     ),
     TopicSetting(
+        "up.bytes.max",
+        _long(64 * 1024),
+        str(_UP_BYTES_MAX),
+        "With `up.target`: bytes that may wait in a partition for the parent; then appends wait, and fail.",
+    ),
+    TopicSetting(
+        "up.on.mismatch",
+        Form(SettingKind.STRING, choices=("stop", "resend")),
+        "stop",
+        "With `up.target`: what to do where the parent's topic was made again, or its mark does not fit: `stop`, or "
+        "`resend` what is still here.",
+    ),
+    TopicSetting(
+        "up.target",
+        Form(SettingKind.STRING),
+        "",
+        "The parent's topic that records go up to, each exactly once. They stay here until the parent has them, "
+        "whatever retention says, and go then.",
+    ),
+    TopicSetting(
+        "up.wait.ms",
+        Form(SettingKind.INT, 0, 600_000),
+        str(_UP_WAIT_MS),
+        "With `up.target`: how long an append to a full outbox waits for room before it fails with an error after "
+        "which producers try again; 0 fails at once.",
+    ),
+    TopicSetting(
         "value.format",
         Form(SettingKind.STRING, choices=("", "avro", "protobuf")),
         "",
@@ -316,6 +349,12 @@ class TopicSettings(Struct, frozen=True):
     unclean_leader_election_enable: bool = False
     mirror_source: str = ""
     """The id of the parent's topic that this one mirrors; empty where clients write to it."""
+    up_target: str = ""
+    """The parent's topic that this one is an outbox for; empty where it is none."""
+    up_bytes_max: int = _UP_BYTES_MAX
+    up_wait_ms: int = _UP_WAIT_MS
+    is_resent: bool = False
+    """Whether records go up again where the parent's mark does not fit."""
 
 
 def parse(overrides: Mapping[str, str]) -> TopicSettings:
@@ -339,6 +378,9 @@ def parse(overrides: Mapping[str, str]) -> TopicSettings:
         )
     if known.get("value.format"):
         _check_value_format(known)
+    up_bytes_max = int(known.get("up.bytes.max", str(_UP_BYTES_MAX)))
+    if known.get("up.target"):
+        log = _of_outbox(log, known, up_bytes_max)
     is_unclean_allowed = known.get("unclean.leader.election.enable") == "true"
     return TopicSettings(
         log,
@@ -346,6 +388,10 @@ def parse(overrides: Mapping[str, str]) -> TopicSettings:
         consume_groups,
         is_unclean_allowed,
         known.get("mirror.source", ""),
+        known.get("up.target", ""),
+        up_bytes_max,
+        int(known.get("up.wait.ms", str(_UP_WAIT_MS))),
+        known.get("up.on.mismatch") == "resend",
     )
 
 
@@ -361,6 +407,22 @@ def _check_value_format(known: Mapping[str, str]) -> None:
         value_reader(form)
     except MalformedMessageError as fault:
         raise InvalidSettingError(f"Invalid value for configuration value.schema: {fault}") from None
+
+
+def _of_outbox(log: LogSettings, known: Mapping[str, str], bytes_max: int) -> LogSettings:
+    """Only the parent's acknowledgement deletes from an outbox, and nothing of it goes up that a crash could lose."""
+    target = known["up.target"]
+    if is_for_brokers(target, target.startswith("__")) or name_problem(target) is not None:
+        raise InvalidSettingError(f"up.target {target!r} is no topic that clients write to")
+    if known.get("mirror.source"):
+        raise InvalidSettingError("a mirror is read-only: up.target is for topics that clients write to")
+    if log.cleanup_policy is not CleanupPolicy.DELETE:
+        raise InvalidSettingError(
+            f"cleanup.policy={log.cleanup_policy.value} would delete records before the parent has them: a topic with "
+            "up.target has cleanup.policy=delete"
+        )
+    segment_bytes = min(log.segment_bytes, max(bytes_max // _UP_SEGMENTS, _UP_SEGMENT_BYTES_MIN))
+    return replace(log, retention_ms=-1, retention_bytes=-1, flush_messages=1, segment_bytes=segment_bytes)
 
 
 def _setting(name: str) -> TopicSetting:

@@ -10,6 +10,7 @@ from qanat.servers.http.admin.traffic import Traffic
 from qanat.servers.http.authentication import HttpAuthentication
 from qanat.servers.http.caller import CLIENT_ID
 from qanat.servers.http.cors import AllowedOrigins
+from qanat.servers.http.edge.up_sessions import UpSessions
 from qanat.servers.http.groups.lag_reports import LagReports
 from qanat.servers.http.groups.members import Members
 from qanat.servers.http.kafka_gateway import KafkaGateway
@@ -56,6 +57,7 @@ class HttpContext:
         self.reads = PartitionReads(self.gateway)
         self.idempotency = Idempotency(self.gateway, self.reads, settings)
         self.members = Members(self.gateway)
+        self.up_sessions = UpSessions(self.gateway)
         self.lags = LagReports(self.gateway)
         self.traffic = Traffic(self.gateway)
         self.load = LoadWatch(self.gateway)

@@ -149,6 +149,13 @@ class KafkaGateway:
             if not may_append(access, topic):
                 raise problem_of(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"topic {topic}")
 
+    def require_transactional_id(self, caller: HttpCaller, name: str) -> None:
+        """Raise where a caller may not write under a transactional id; for transactions under the broker's own name."""
+        if self.security is None:
+            return
+        if not self.security.access(self.broker, caller, 0).may_transactional_id(Operation.WRITE, name):
+            raise problem_of(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, f"transactional id {name}")
+
     def lost_read(self, caller: HttpCaller, topic: str) -> Problem | None:
         """Why the client of a stream may not read its topic any more; None while it may."""
         if self.security is None or self.security.access(self.broker, caller, 0).may_topic(Operation.READ, topic):

@@ -18,7 +18,7 @@ from qanat.servers.http.admin import (
 )
 from qanat.servers.http.admin.documentation import Documentation
 from qanat.servers.http.dead_letters import letters, redrive
-from qanat.servers.http.edge import nodes, pipe
+from qanat.servers.http.edge import nodes, pipe, up
 from qanat.servers.http.groups import group_admin, group_lag, push_refreshes, queue_description, queues, subscribe
 from qanat.servers.http.records import consume, produce, search
 from qanat.servers.http.streams import server_sent_events, websocket
@@ -48,6 +48,7 @@ DOCUMENTED = (
     *session_admin.OPERATIONS,
     *nodes.OPERATIONS,
     *pipe.OPERATIONS,
+    *up.OPERATIONS,
     *health.OPERATIONS,
     *restartable.OPERATIONS,
 )

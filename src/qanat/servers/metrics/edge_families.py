@@ -97,4 +97,48 @@ EDGE: tuple[ObservedFamily, ...] = (
         "Records of mirrored topics that are lost here, by recorded gaps.",
         lambda node: sum(gap.end - gap.first for at in node.mirrors.partitions() for gap in node.mirrors.gaps(at)),
     ),
+    _of_node(
+        "qanat_edge_up_lag_records",
+        "gauge",
+        "Records of outboxes that the parent does not have yet, counted by offsets.",
+        lambda node: node.up.lag_records,
+    ),
+    _of_node(
+        "qanat_edge_up_stored_bytes",
+        "gauge",
+        "Bytes of outboxes that wait for the parent.",
+        lambda node: sum(one.partition.outbox.stored_bytes for one in node.up.senders.values() if one.partition.outbox),
+    ),
+    _of_node(
+        "qanat_edge_up_waiting",
+        "gauge",
+        "Partitions of outboxes whose last request failed and is repeated.",
+        lambda node: node.up.waiting,
+    ),
+    _of_node(
+        "qanat_edge_up_stopped",
+        "gauge",
+        "Partitions of outboxes that wait for their operator: the parent's mark does not fit.",
+        lambda node: node.up.stopped,
+    ),
+    _of_node(
+        "qanat_edge_up_refused_total",
+        "counter",
+        "Appends to outboxes that were refused because they are full.",
+        lambda node: sum(one.partition.outbox.refused for one in node.up.senders.values() if one.partition.outbox),
+    ),
+    _of_node(
+        "qanat_edge_up_records_total",
+        "counter",
+        "Records that went up.",
+        lambda node: node.up.sent_records,
+    ),
+    _of_node("qanat_edge_up_bytes_total", "counter", "Bytes that went up.", lambda node: node.up.sent_bytes),
+    _of_node("qanat_edge_up_requests_total", "counter", "Requests with records.", lambda node: node.up.requests),
+    _of_node(
+        "qanat_edge_up_failures_total",
+        "counter",
+        "Requests with records that failed.",
+        lambda node: node.up.failures,
+    ),
 )

@@ -7,18 +7,19 @@ a batch are kept decoded until the rest of them has left.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from qanat.edge.push_session import Place, PushSession
 from qanat.model.errors import CorruptBatchError, QanatError
 from qanat.model.ids import TopicPartition
 from qanat.servers.push.shared_payloads import RECORDS_MAX, PayloadKey, Payloads, SharedPayloads
-from qanat.wire.batch_header import HEADER_SIZE, BatchHeader, batch_size_at, read_header
+from qanat.wire.batch_header import BatchHeader
 from qanat.wire.push.data import PushedRecord, batches_front, encode_record
 from qanat.wire.push.frames import FrameType, frame_header
 from qanat.wire.push.plain import plain_record
 from qanat.wire.record_reader import split_records
 from qanat.wire.records import open_batch, wrapped
+from qanat.wire.visible_batches import Aborted, visible_batches
 
 if TYPE_CHECKING:
     from qanat.wire.record_reader import RawRecord
@@ -31,16 +32,6 @@ FRAME_BYTES = 256 * 1024
 _DATA = int(FrameType.DATA)
 
 Chunk = bytes | memoryview
-
-
-class Aborted(Protocol):
-    """An aborted transaction, as the log or another broker names it."""
-
-    @property
-    def producer_id(self) -> int: ...
-
-    @property
-    def first_offset(self) -> int: ...
 
 
 class Deliveries:
@@ -204,26 +195,3 @@ class Deliveries:
         front = batches_front(self._topic, self._at.partition, end.epoch, first, end.offset)
         frame_id = self._session.sent(self._at, end, max(records, 1), size, now_ms)
         return [frame_header(_DATA, frame_id, len(front) + size) + front, *run]
-
-
-def visible_batches(
-    views: Sequence[memoryview], aborted: Sequence[Aborted]
-) -> Iterator[tuple[memoryview, BatchHeader, bool]]:
-    """Every whole batch, with its header and whether its records are for consumers: no markers, nothing aborted."""
-    beginnings: dict[int, list[int]] = {}
-    for one in sorted(aborted, key=lambda one: one.first_offset):
-        beginnings.setdefault(one.producer_id, []).append(one.first_offset)
-    for view in views:
-        position, length = 0, len(view)
-        while position + HEADER_SIZE <= length:
-            size = batch_size_at(view, position)
-            if size < HEADER_SIZE or position + size > length:
-                break
-            batch = view[position : position + size]
-            position += size
-            header = read_header(batch)
-            begun = beginnings.get(header.producer_id, []) if header.is_transactional else []
-            is_aborted = bool(begun) and header.base_offset >= begun[0]
-            if header.is_control and is_aborted:
-                begun.pop(0)
-            yield batch, header, not (header.is_control or is_aborted)

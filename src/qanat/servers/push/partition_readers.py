@@ -22,6 +22,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from qanat.broker.replicas.committed_reads import ReadBatches, read_cold, read_here
 from qanat.broker.replicas.partition import Partition
 from qanat.edge.push_session import Place, PushSession
 from qanat.edge.resume import OUT_OF_RANGE, RECREATED, Resumed
@@ -29,14 +30,7 @@ from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import CorruptBatchError, CorruptLogError, OffsetOutOfRangeError, QanatError, StorageError
 from qanat.model.ids import Offset, TopicId, TopicPartition
 from qanat.servers.push.deliveries import UNREADABLE, Deliveries
-from qanat.servers.push.partition_reads import (
-    ReadBatches,
-    fetch_from_leader,
-    read_cold,
-    read_here,
-    resumed_elsewhere,
-    resumed_here,
-)
+from qanat.servers.push.partition_reads import fetch_from_leader, resumed_elsewhere, resumed_here
 from qanat.wire.push.control import Reset, Subscribe, encode_control
 from qanat.wire.push.frames import FrameType
 

@@ -6,11 +6,10 @@ A subscriber that continues is checked against the log first: by its offset, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from qanat.api.api_table import SERVED
+from qanat.broker.replicas.committed_reads import ReadBatches
 from qanat.connection.consuming.epoch_ends import epoch_end
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import check
@@ -25,38 +24,10 @@ from qanat.wire.kafka.registry import ApiKey
 
 if TYPE_CHECKING:
     from qanat.broker.replicas.partition import Partition
-    from qanat.servers.push.deliveries import Aborted
     from qanat.servers.push.local_cluster import LocalCluster
 
 _WAIT_MS = 5_000
 """How long another leader may park a fetch."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadBatches:
-    """Batches that were read, and the aborted transactions among them."""
-
-    views: Sequence[memoryview]
-    aborted: Sequence[Aborted]
-    next_offset: int
-
-
-def read_here(partition: Partition, offset: int, max_bytes: int) -> ReadBatches | None:
-    """What is in memory; empty at the end of the partition, None where the read must wait for the disk."""
-    end_offset = partition.end_of_reading(is_committed=True)
-    read = partition.read_now(offset, max_bytes, end_offset)
-    if read is None or not partition.has_aborted_in_memory(offset, read.next_offset):
-        return None
-    aborted = partition.log.aborted_transactions(offset, read.next_offset) if read.slices else ()
-    return ReadBatches(read.views(), aborted, read.next_offset)
-
-
-async def read_cold(partition: Partition, offset: int, max_bytes: int) -> ReadBatches:
-    """The same, waiting for the disk."""
-    end_offset = partition.end_of_reading(is_committed=True)
-    read = await partition.read(offset, max_bytes, end_offset)
-    await partition.load_aborted(offset, read.next_offset)
-    return ReadBatches(read.views(), partition.log.aborted_transactions(offset, read.next_offset), read.next_offset)
 
 
 async def fetch_from_leader(

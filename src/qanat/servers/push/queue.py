@@ -29,7 +29,7 @@ from qanat.edge.credit import CreditWindow
 from qanat.edge.push_queue import Held, PushQueue
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
-from qanat.servers.push.deliveries import INFLATED_BYTES_MAX, UNREADABLE, Chunk, visible_batches
+from qanat.servers.push.deliveries import INFLATED_BYTES_MAX, UNREADABLE, Chunk
 from qanat.servers.push.local_cluster import LocalLink
 from qanat.wire.kafka.messages.share_fetch import PartitionData
 from qanat.wire.kafka.registry import ApiKey
@@ -39,6 +39,7 @@ from qanat.wire.push.frames import FrameType, frame_header
 from qanat.wire.push.plain import plain_record
 from qanat.wire.record_reader import split_records
 from qanat.wire.records import open_batch, wrapped
+from qanat.wire.visible_batches import visible_batches
 
 if TYPE_CHECKING:
     from qanat.servers.push.ports import PushClient

@@ -6,7 +6,7 @@ Rule: where HTTP requires authentication, a client without it learns the status 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -25,6 +25,7 @@ from qanat.telemetry.handler_apps import HandlerProcess
 
 if TYPE_CHECKING:
     from qanat.broker.edge.edge_node import EdgeNode
+    from qanat.broker.edge.up_sender import UpSender
     from qanat.servers.http.context import HttpContext
 
 Status = Literal["HEALTHY", "DEGRADED", "UNHEALTHY"]
@@ -60,6 +61,21 @@ class EdgeGap(msgspec.Struct):
     end: int
 
 
+class EdgeOutbox(msgspec.Struct):
+    """A partition whose records go up to the parent."""
+
+    topic: str
+    partition: int
+    target: str
+    """The parent's topic."""
+    state: Literal["IDLE", "SENDING", "WAITING", "STOPPED"]
+    """`WAITING`: a request failed and is repeated; `STOPPED`: the operator must decide."""
+    lag_records: int
+    """Offsets that the parent does not have yet."""
+    stored_bytes: int
+    fault: str
+
+
 class EdgeHealth(msgspec.Struct):
     """This broker as a node of a tree."""
 
@@ -81,6 +97,13 @@ class EdgeHealth(msgspec.Struct):
     """The first hundred recorded gaps."""
     not_mirrored: dict[str, str]
     """Topics of the parent that cannot be mirrored, and why."""
+    up_parent: str | None
+    """The parent that records go up to."""
+    up_lag_records: int
+    up_fault: str
+    """Why that parent could not be reached the last time."""
+    outboxes: list[EdgeOutbox]
+    """The first hundred partitions whose records go up, those with problems first."""
 
 
 class Health(msgspec.Struct):
@@ -175,7 +198,21 @@ def _edge(node: EdgeNode | None, sees: Callable[[str], bool]) -> EdgeHealth | Un
         [EdgeGap(*at, gap.first, gap.end) for at, gap in mirrors.stopped.items() if sees(at.topic)],
         [EdgeGap(*at, gap.first, gap.end) for at, gap in gaps[:_SHOWN_MAX]],
         {name: why for name, why in mirrors.conflicts.items() if sees(name)},
+        None if node.up.parent is None else node.up.parent.node,
+        node.up.lag_records,
+        node.up.last_fault,
+        [_outbox(one) for one in _worst_first(node.up.senders.values()) if sees(one.at.topic)][:_SHOWN_MAX],
     )
+
+
+def _worst_first(senders: Iterable[UpSender]) -> list[UpSender]:
+    return sorted(senders, key=lambda one: (not one.is_stopped, not one.fault, not one.lag_records, one.at))
+
+
+def _outbox(one: UpSender) -> EdgeOutbox:
+    room = one.partition.outbox
+    stored_bytes = 0 if room is None else room.stored_bytes
+    return EdgeOutbox(*one.at, one.target, one.state.value, one.lag_records, stored_bytes, one.fault)
 
 
 def _handler_health(app: str, worker: HandlerProcess) -> HandlerHealth:

@@ -2,4 +2,5 @@
 
 - `nodes`  the registry: register, place, list, retire, topology
 - `pipe`   the parent's side of pipes: which topics there are, and batches of them
+- `up`     the parent's side of the way up; `up_sessions` has a producer and a mark for each outbox
 """

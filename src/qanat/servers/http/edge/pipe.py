@@ -11,7 +11,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from qanat.cluster.topic_configs import MIRROR_SOURCE
+from qanat.cluster.topic_configs import MIRROR_SOURCE, UP_TARGET
 from qanat.edge.mirror import Gap, epoch_to_compare
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
@@ -68,7 +68,9 @@ async def piped_topics(exchange: Exchange) -> PipedTopics:
         # A mirror has the records of its origin: a child may pull them from here today, and from there tomorrow.
         PipedTopic(topic.name, image.overrides(topic.name).get(MIRROR_SOURCE) or topic.topic_id, len(topic.partitions))
         for topic in image.topics.values()
-        if not is_for_brokers(topic.name, topic.is_internal) and gateway.may_describe_topic(exchange.caller, topic.name)
+        if not is_for_brokers(topic.name, topic.is_internal)
+        and not image.overrides(topic.name).get(UP_TARGET)  # An outbox is emptied as its records go up.
+        and gateway.may_describe_topic(exchange.caller, topic.name)
     ]
     return PipedTopics(_path(exchange), tuple(sorted(topics, key=lambda one: one.topic)))
 

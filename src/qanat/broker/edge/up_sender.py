@@ -1,0 +1,267 @@
+"""One partition of an outbox: what goes up next, as `edge.up_flow` decides, and what the parent's answers mean.
+
+Rule 1: a partition is bound to one topic of one parent before the first record leaves, durably. Another topic's mark
+        says nothing of what the bound one has.
+Rule 2: where a node gets another parent, the former one is asked first how far it has the records: it is fenced by
+        that, and takes no more.
+Rule 3: nothing is deleted here but what a durable mark covers.
+"""
+
+from __future__ import annotations
+
+import random
+from enum import Enum
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+from qanat.broker.edge.edge_state import EdgeState, UpBinding
+from qanat.broker.edge.up_chunks import UpChunk, chunk_of
+from qanat.broker.replicas.committed_reads import read_cold, read_here
+from qanat.edge.backoff import Backoff
+from qanat.edge.topology import Parent
+from qanat.edge.up_flow import AskMark, Idle, Mark, Name, Outbox, Upload
+from qanat.model.errors import QanatError
+from qanat.telemetry.events import log_event
+from qanat.wire.up_messages import BeginUp, NamedUpload, UpBegun, UpRecords, UpStream, UpTaken
+
+if TYPE_CHECKING:
+    from qanat.broker.edge.edge_host import EdgeHost
+    from qanat.broker.replicas.partition import Partition
+
+CHUNK_BYTES = 1024 * 1024
+"""Records of one transaction of the parent, unless a single batch is larger."""
+_REFUSED_MS_MAX = 10_000
+_UNBOUNDED = 2**62
+
+
+class UpState(Enum):
+    """What a partition does."""
+
+    IDLE = "IDLE"
+    """The parent has everything."""
+    SENDING = "SENDING"
+    WAITING = "WAITING"
+    """A request failed; it is repeated."""
+    STOPPED = "STOPPED"
+    """The operator must decide: the parent's mark does not fit."""
+
+
+class UpRefusedError(QanatError):
+    """The parent answered, and refused."""
+
+
+class UpStoppedError(UpRefusedError):
+    """The operator must decide."""
+
+
+class ParentLink(Protocol):
+    """Requests to one parent."""
+
+    async def begin(self, asked: BeginUp) -> UpBegun: ...
+
+    async def take(self, head: UpRecords, content: memoryview) -> UpTaken: ...
+
+    @property
+    def piece_bytes(self) -> int:
+        """Most bytes of one request."""
+        ...
+
+
+class UpSender:
+    """The way up of one partition that this broker leads."""
+
+    def __init__(self, broker: EdgeHost, partition: Partition, topic_id: str, instance: str, state: EdgeState) -> None:
+        assert partition.outbox is not None, f"{partition.at} is no outbox"
+        self._broker = broker
+        self.partition = partition
+        self.at = partition.at
+        self.target = partition.outbox.target
+        self._state = state
+        self._stream = UpStream(instance, topic_id, partition.at.partition, self.target)
+        self._outbox = self._fresh()
+        self._binding: UpBinding | None = None
+        self._is_resending = False
+        self._chunk: UpChunk | None = None
+        self.fault = ""
+        """Why the last request did not succeed; empty where it did."""
+        self.is_stopped = False
+        self.next_at_ms = 0
+        self.backoff = Backoff(random.random, longest_ms=_REFUSED_MS_MAX)
+        self.sent_records = self.sent_bytes = 0
+
+    def _fresh(self) -> Outbox:
+        log = self.partition.log
+        return Outbox(log.log_start_offset, self._end, _UNBOUNDED, chunk_records=_UNBOUNDED)
+
+    @property
+    def _end(self) -> int:
+        return max(self.partition.end_of_reading(is_committed=True), self.partition.log.log_start_offset)
+
+    @property
+    def lag_records(self) -> int:
+        """Offsets that the parent does not have yet."""
+        return self._end - self.partition.log.log_start_offset
+
+    @property
+    def state(self) -> UpState:
+        if self.is_stopped:
+            return UpState.STOPPED
+        if self.fault:
+            return UpState.WAITING
+        return UpState.SENDING if self.lag_records else UpState.IDLE
+
+    @property
+    def is_over(self) -> bool:
+        """Whether this object is for a leadership or a target that is no more."""
+        room = self.partition.outbox
+        return self.partition.is_retired or room is None or room.target != self.target
+
+    def is_due(self, now_ms: int) -> bool:
+        return self.next_at_ms <= now_ms and self.lag_records > 0 and self.partition.knows_high_watermark
+
+    # One request
+
+    async def step(self, parent: Parent, link: ParentLink, former: FormerParents) -> None:
+        """Do what is next; raises where that fails."""
+        self._outbox.appended(self._end)
+        match self._outbox.next_act():
+            case AskMark():
+                await self._ask(parent, link, former)
+            case Upload(first=first, end=end):
+                await self._upload(link, first, end)
+            case Name(named):
+                chunk = self._chunk
+                assert chunk is not None, "what was uploaded is kept until it is named"
+                said = NamedUpload(named.topic_id, named.first, named.end, named.epoch, chunk.records)
+                head = UpRecords(self._stream, chunk.name, chunk.position, said)
+                taken = await link.take(head, memoryview(chunk.content)[chunk.position :])
+                if taken.mark is None:
+                    raise UpRefusedError("the parent's answer has no mark: it should be a Qanat broker of this version")
+                self.sent_records += chunk.records
+                self.sent_bytes += len(chunk.content)
+                await self._marked(Mark(named.topic_id, taken.mark, named.epoch))
+            case Idle(stopped) if stopped:
+                self._stop(stopped)
+            case Idle():
+                pass
+        self.fault, self.is_stopped = "", False
+
+    def failed(self, fault: QanatError, next_at_ms: int) -> None:
+        """A step has failed: whatever it did, the parent's mark will say."""
+        reason = str(fault)
+        if reason != self.fault:
+            is_stopped = isinstance(fault, UpStoppedError)
+            what = "outbox stopped: its operator must decide" if is_stopped else "records do not go up"
+            log_event(what, level="error" if is_stopped else "warning", partition=str(self.at), reason=reason)
+        self.fault, self.is_stopped = reason, isinstance(fault, UpStoppedError)
+        self.next_at_ms = next_at_ms
+        self._outbox = self._fresh()
+        self._chunk = None
+
+    def restart(self) -> None:
+        """There is another parent, or it answers again: do not wait any longer."""
+        self.next_at_ms = 0
+        self._outbox = self._fresh()
+        self._chunk = None
+
+    async def _upload(self, link: ParentLink, first: int, end: int) -> None:
+        """Send the next piece; the last one goes with the name."""
+        if self._chunk is None:
+            self._chunk = await self._read(first)
+        chunk = self._chunk
+        if chunk is None:
+            return
+        if len(chunk.content) - chunk.position > link.piece_bytes:
+            piece = memoryview(chunk.content)[chunk.position : chunk.position + link.piece_bytes]
+            taken = await link.take(UpRecords(self._stream, chunk.name, chunk.position), piece)
+            if taken.size <= chunk.position:
+                raise UpRefusedError(
+                    f"the parent has {taken.size} bytes of an upload of which {chunk.position} were sent"
+                )
+            chunk.position = min(taken.size, len(chunk.content))
+        if len(chunk.content) - chunk.position <= link.piece_bytes:
+            self._outbox.uploaded(Upload(chunk.first, chunk.end))
+
+    async def _read(self, first: int) -> UpChunk | None:
+        found = read_here(self.partition, first, CHUNK_BYTES)
+        if found is None:
+            found = await read_cold(self.partition, first, CHUNK_BYTES)
+        return chunk_of(found.views, found.aborted, first, CHUNK_BYTES)
+
+    async def _marked(self, mark: Mark) -> None:
+        """The parent's durable mark: everything before it goes here."""
+        self._chunk = None
+        start = self._outbox.marked(mark)
+        log = self.partition.log
+        if start > log.log_start_offset:
+            log.advance_log_start(min(start, log.high_watermark))
+            assert self.partition.outbox is not None, "a step is for an outbox"
+            self.partition.outbox.freed()
+            await self._broker.runtime.expire(log)
+
+    # The mark
+
+    async def _ask(self, parent: Parent, link: ParentLink, former: FormerParents) -> None:
+        log = self.partition.log
+        if self._binding is None:
+            self._binding = await self._state.binding(self._stream.outbox_id, self._stream.partition)
+        bound = self._binding
+        base = log.log_start_offset if bound is None else bound.base
+        begun = await link.begin(BeginUp(self._stream, base, self._is_resending))
+        if bound is None:
+            await self._bind(parent, begun, base)
+        elif begun.topic_id != bound.topic_id:
+            base = await self._other_topic(parent, bound, former)
+            await self._bind(parent, begun, base)
+            return  # The next step asks with the new base.
+        elif (bound.parent, bound.url) != (parent.node, parent.url):
+            await self._bind(parent, begun, bound.base)
+        mark = Mark(begun.topic_id, begun.end, begun.epoch)
+        if not self._is_resending and (mark.end < log.log_start_offset or mark.end > self._end) and self._resends:
+            self._is_resending = True
+            await self._bind(parent, begun, log.log_start_offset)
+            return
+        self._is_resending = False
+        await self._marked(mark)
+        act = self._outbox.next_act()
+        if isinstance(act, Idle) and act.stopped:
+            self._stop(act.stopped)
+
+    @property
+    def _resends(self) -> bool:
+        return self._broker.current_settings.topic(self.at.topic).is_resent
+
+    async def _bind(self, parent: Parent, begun: UpBegun, base: int) -> None:
+        binding = UpBinding(parent.node, parent.url, begun.topic_id, base)
+        await self._state.keep_binding(self._stream.outbox_id, self._stream.partition, binding)
+        self._binding = binding
+
+    async def _other_topic(self, parent: Parent, bound: UpBinding, former: FormerParents) -> int:
+        """From where on a topic gets records that is not the bound one; raises where the operator must decide."""
+        start = self.partition.log.log_start_offset
+        if self._resends:
+            return start
+        if (bound.parent, bound.url) == (parent.node, parent.url):
+            self._stop(
+                f"topic {self.target} of {parent.node} is another one than before: it was deleted and made again. It "
+                f"gets what is still here, from offset {start} on, with up.on.mismatch=resend"
+            )
+        found = await former.settle(bound, BeginUp(self._stream, bound.base))
+        if found.topic_id != bound.topic_id or not start <= found.end <= self._end:
+            self._stop(
+                f"{bound.parent} cannot say any more how far it has the records, since its topic {self.target} was "
+                f"made again or restored: {parent.node} gets what is still here, from offset {start} on, with "
+                "up.on.mismatch=resend"
+            )
+        self.partition.log.advance_log_start(found.end)
+        return found.end
+
+    def _stop(self, reason: str) -> NoReturn:
+        raise UpStoppedError(reason)
+
+
+class FormerParents(Protocol):
+    """Parents that the node had before."""
+
+    async def settle(self, bound: UpBinding, asked: BeginUp) -> UpBegun:
+        """How far a former parent has the records; it takes no more."""
+        ...
