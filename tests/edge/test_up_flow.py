@@ -67,19 +67,19 @@ def test_a_full_outbox_has_no_room() -> None:
 def test_the_parent_appends_from_the_mark_on_and_answers_a_repetition() -> None:
     mark = begin(None, "t")
     assert mark == Mark("t", 0, 0)
-    assert decide(mark, Named("t", 0, 3, 0)) == AppendUpload(Mark("t", 3, 0))
+    assert decide(mark, Named("t", 0, 3, 0), "t") == AppendUpload(Mark("t", 3, 0))
     mark = Mark("t", 3, 0)
-    assert decide(mark, Named("t", 0, 3, 0)) == Already(mark)
-    assert decide(mark, Named("t", 4, 6, 0)) == RefuseUpload(mark)
-    assert decide(mark, Named("t", 2, 6, 0)) == RefuseUpload(mark)
-    assert decide(mark, Named("u", 3, 6, 0)) == RefuseUpload(mark)
-    assert decide(None, Named("t", 0, 6, 0)) == RefuseUpload(None)
+    assert decide(mark, Named("t", 0, 3, 0), "t") == Already(mark)
+    assert decide(mark, Named("t", 4, 6, 0), "t") == RefuseUpload(mark)
+    assert decide(mark, Named("t", 2, 6, 0), "t") == RefuseUpload(mark)
+    assert decide(mark, Named("u", 3, 6, 0), "t") == RefuseUpload(mark)
+    assert decide(None, Named("t", 0, 6, 0), "t") == RefuseUpload(None)
 
 
 def test_a_later_start_fences_the_earlier() -> None:
     mark = begin(Mark("t", 3, 0), "t")
     assert mark == Mark("t", 3, 1)
-    assert decide(mark, Named("t", 3, 6, 0)) == RefuseUpload(mark, is_fenced=True)
+    assert decide(mark, Named("t", 3, 6, 0), "t") == RefuseUpload(mark, is_fenced=True)
 
 
 def test_a_mark_of_another_topic_counts_as_none() -> None:

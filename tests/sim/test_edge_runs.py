@@ -54,6 +54,7 @@ def test_the_runs_contain_every_fault() -> None:
         "power loss",
         "kill between two acts",
         "kill of the root",
+        "target made again",
         "failover at the root",
         "unclean election at the root",
         "retention",

@@ -211,9 +211,9 @@ def forget_the_mark_after_a_while(patches: Patches) -> None:
     """The mark expires, as the state of an idempotent producer does: a child that returns begins at 0."""
     begin = up_flow.begin
 
-    def expired(mark: Mark | None, topic_id: str) -> Mark:
-        found = begin(mark, topic_id)
-        return Mark(found.topic_id, 0, found.epoch) if found.epoch % 3 == 2 else found
+    def expired(mark: Mark | None, topic_id: str, base: int = 0) -> Mark:
+        found = begin(mark, topic_id, base)
+        return Mark(found.topic_id, 0, found.epoch) if found.end % 3 == 2 else found
 
     patches.put(up_flow, "begin", expired)
 
@@ -226,6 +226,53 @@ def count_an_upload_as_done(patches: Patches) -> None:
             self._mark = Mark(self._mark.topic_id, upload.end, self._mark.epoch)
 
     patches.put(Outbox, "uploaded", uploaded)
+
+
+def bind_to_any_topic(patches: Patches) -> None:
+    """The mark belongs to a name: a topic that was made again gets the rest, and nobody hears that it lacks the first
+    part."""
+    binding = up_flow.binding
+
+    def by_name(
+        bound: up_flow.Bound | None, parent: str, topic_id: str, start: int, *, is_resent: bool
+    ) -> up_flow.Binding:
+        return binding(bound, parent, topic_id, start, is_resent=True)
+
+    patches.put(up_flow, "binding", by_name)
+
+
+def append_wherever_it_begins(patches: Patches) -> None:
+    """The parent does not compare an upload with the mark: what it has is appended again."""
+
+    def unchecked(
+        mark: Mark | None, named: up_flow.Named, topic_id: str
+    ) -> up_flow.AppendUpload | up_flow.RefuseUpload:
+        if mark is None or mark.topic_id != named.topic_id:
+            return up_flow.RefuseUpload(mark)
+        return up_flow.AppendUpload(Mark(mark.topic_id, named.end, mark.epoch))
+
+    patches.put(up_flow, "decide", unchecked)
+
+
+def go_on_after_a_lost_answer(patches: Patches) -> None:
+    """A child takes a request without an answer for one that succeeded, in place of asking for the mark."""
+
+    def failed(self: Outbox) -> None:
+        if self._uploaded is not None and self._mark is not None:
+            self._mark = Mark(self._mark.topic_id, self._uploaded.end, self._mark.epoch)
+            self.start = max(self.start, self._uploaded.end)
+        self._uploaded = None
+
+    patches.put(Outbox, "failed", failed)
+
+
+def begin_at_the_start_again(patches: Patches) -> None:
+    """A child that has started sends what it still has, without a question: the answer to its last deed was lost."""
+
+    def begin(mark: Mark | None, topic_id: str, base: int = 0) -> Mark:
+        return Mark(topic_id, base, 0 if mark is None else mark.epoch + 1)
+
+    patches.put(up_flow, "begin", begin)
 
 
 _FOUND: tuple[tuple[Callable[[Patches], None], int], ...] = (
@@ -248,5 +295,9 @@ _FOUND: tuple[tuple[Callable[[Patches], None], int], ...] = (
     (delete_before_the_mark, 1),
     (forget_the_mark_after_a_while, 4),
     (count_an_upload_as_done, 1),
+    (bind_to_any_topic, 15),
+    (append_wherever_it_begins, 15),
+    (go_on_after_a_lost_answer, 15),
+    (begin_at_the_start_again, 1),
 )
 BUGS = tuple(EdgeBug(put_in, found_at) for put_in, found_at in _FOUND)

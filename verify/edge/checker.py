@@ -81,11 +81,22 @@ def is_stopped(child: Child, number: int) -> bool:
     return True
 
 
+def may_bind(child: Child, topic_id: str) -> None:
+    """Another topic gets records only where the operator has decided so: it lacks all that was sent before."""
+    bound = child.disk.bound
+    if bound is not None and bound.topic_id != topic_id and not child.resends:
+        raise EdgeMismatchError(f"{child.name} sends to {topic_id} after {bound.topic_id}, and nobody was asked")
+
+
 def check_up(root: Origin, child: Child, *, is_over: bool) -> None:
-    """Records of an outbox are at the root once and in order; at the end, all of them."""
-    records = root.target(child.name).records
-    if records != child.accepted[: len(records)]:
-        wrong = next(place for place, one in enumerate(records) if child.accepted[place : place + 1] != [one])
+    """Records of an outbox are at the root once and in order; at the end, all of them that its topic was to get."""
+    target, bound = root.target(child.name), child.disk.bound
+    base = 0 if bound is None else bound.base
+    if bound is not None and bound.topic_id != target.topic_id:
+        base = child.disk.outbox_start  # Made again: what was up is gone, and nothing else.
+    records, expected = target.records, child.accepted[base:]
+    if records != expected[: len(records)]:
+        wrong = next(place for place, one in enumerate(records) if expected[place : place + 1] != [one])
         raise EdgeMismatchError(f"{child.name}: record {wrong} at the root is {records[wrong]}, lost or doubled before")
-    if is_over and len(records) != len(child.accepted):
-        raise EdgeMismatchError(f"{child.name}: {len(records)} of {len(child.accepted)} records are at the root")
+    if is_over and len(records) != len(expected):
+        raise EdgeMismatchError(f"{child.name}: {len(records)} of {len(expected)} records are at the root")

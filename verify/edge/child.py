@@ -60,6 +60,7 @@ class Disk:
     """Records of the outbox by offset: each is flushed when it is acknowledged to its producer."""
     outbox_start: int = 0
     outbox_end: int = 0
+    bound: up_flow.Bound | None = None
 
 
 class Child(Machine):
@@ -74,6 +75,8 @@ class Child(Machine):
         self.process: Process | None = None
         self.accepted: list[int] = []
         """Records of the outbox that were acknowledged to their producer."""
+        self.resends = False
+        """Whether the operator has decided that another topic gets what is still in the outbox."""
         self.dies = 0.0
         self.unjudged: list[dict[ModelBatch, None]] = [{} for _ in range(partitions)]
         """Batches that an unclean election has replaced, and of which no parent could say so: it had no records there
@@ -356,7 +359,14 @@ class Process:
         root = self._root()
         match self.outbox.next_act():
             case up_flow.AskMark():
-                self._call(root, 100, lambda reply: reply(root.begin_up(self.node.name)), self._marked)
+                bound = self.node.disk.bound
+                base = self.node.disk.outbox_start if bound is None else bound.base
+                self._call(
+                    root,
+                    100,
+                    lambda reply: reply(root.begin_up(self.node.name, base)),
+                    lambda mark: self._begun(mark, base),
+                )
             case up_flow.Upload() as upload:
                 self._upload(root, upload)
             case up_flow.Name(named):
@@ -407,6 +417,23 @@ class Process:
 
         self._send(root, size, lambda: at_root(reply), failed)
         self.after(90_000, failed)
+
+    def _begun(self, mark: up_flow.Mark | None, asked_base: int) -> None:
+        """The parent has said which topic it has, and how far: the outbox is bound first."""
+        disk, start = self.node.disk, self.node.disk.outbox_start
+        assert mark is not None, "the root has a mark for everybody who begins"
+        match up_flow.binding(disk.bound, "root", mark.topic_id, start, is_resent=self.node.resends):
+            case up_flow.Keep():
+                self._marked(mark)
+            case up_flow.Bind(base):
+                checker.may_bind(self.node, mark.topic_id)
+                disk.bound = up_flow.Bound("root", mark.topic_id, base)
+                if base == asked_base:
+                    self._marked(mark)
+                else:
+                    self.after(0, self.send_up)
+            case _:
+                self.after(self._up_backoff.failed(), self.send_up)
 
     def _marked(self, mark: up_flow.Mark | None) -> None:
         if mark is None:

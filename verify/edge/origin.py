@@ -19,11 +19,20 @@ Reply = tuple[Answered, tuple[ModelBatch, ...]]
 class TargetPartition:
     """A partition that one child's outbox goes to: its records and the mark, in one transaction."""
 
-    topic_id: str = "up-1"
+    number: int = 1
+    """Rises when the topic is deleted and made again."""
     records: list[int] = field(default_factory=list)
+    stored: Mark | None = None
+    """The mark, committed with the records."""
     mark: Mark | None = None
+    """The same, as the process of the child that began last was told."""
+    epoch: int = -1
     staged: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     """Uploads, which promise nothing: they go with a kill."""
+
+    @property
+    def topic_id(self) -> str:
+        return f"up-{self.number}"
 
 
 class Origin(Machine):
@@ -104,10 +113,20 @@ class Origin(Machine):
     def target(self, child: str) -> TargetPartition:
         return self.targets.setdefault(child, TargetPartition())
 
-    def begin_up(self, child: str) -> Mark:
+    def begin_up(self, child: str, base: int) -> Mark:
         target = self.target(child)
-        target.mark = up_flow.begin(target.mark, target.topic_id)
+        target.epoch += 1
+        begun = up_flow.begin(target.stored, target.topic_id, base)
+        target.mark = Mark(begun.topic_id, begun.end, target.epoch)
         return target.mark
+
+    def remake_target(self, child: str, *, keeps_mark: bool) -> None:
+        """The topic is deleted and made again; its mark goes, or is left by a backup, with the id of the former."""
+        target = self.target(child)
+        target.number += 1
+        target.records, target.staged = [], {}
+        if not keeps_mark:
+            target.stored = None
 
     def upload(self, child: str, first: int, end: int, records: list[int]) -> None:
         self.target(child).staged[first, end] = records
@@ -115,7 +134,7 @@ class Origin(Machine):
     def append_upload(self, child: str, named: Named, reply: Callable[[Mark | None], None]) -> None:
         """Append what an upload holds; the answer is the mark, or None where the child must ask."""
         target = self.target(child)
-        decided = up_flow.decide(target.mark, named)
+        decided = up_flow.decide(target.mark, named, target.topic_id)
         match decided:
             case AppendUpload():
                 records = target.staged.pop((named.first, named.end), None)
@@ -123,7 +142,7 @@ class Origin(Machine):
                     reply(None)  # The upload is gone: it was never promised.
                     return
                 target.records += records
-                target.mark = decided.mark
+                target.mark = target.stored = decided.mark
                 reply(decided.mark)
             case Already():
                 reply(decided.mark)

@@ -64,6 +64,8 @@ class EdgeRun:
         self._acts = [act for act, _ in weights]
         self._weights = [weight for _, weight in weights]
         self._is_dying = draw.random() < 0.4
+        self._up_random = Random(f"edge up {seed}")
+        self._remaking = self._up_random.choice([0, 0, 0, 0.02])
 
     def run(self) -> None:
         """Raise `EdgeMismatchError` where anything does not hold."""
@@ -71,6 +73,8 @@ class EdgeRun:
         for _ in range(STEPS):
             self._random.choices(self._acts, self._weights)[0]()
             self.world.run_until(self.world.now_ms + self._pause_ms())
+            if self._up_random.random() < self._remaking:
+                self._remake_target()
             for child in self.children.values():
                 checker.check_up(self.root, child, is_over=False)
         self._recover()
@@ -191,6 +195,11 @@ class EdgeRun:
         self.world.note("power loss" if is_power else "kill")
         child.kill(is_power=is_power)
 
+    def _remake_target(self) -> None:
+        self.world.note("target made again")
+        name = self._up_random.choice(list(self.children))
+        self.root.remake_target(name, keeps_mark=self._up_random.random() < 0.5)
+
     def _kill_root(self) -> None:
         self.world.note("kill of the root")
         self.root.restart()
@@ -247,6 +256,7 @@ class EdgeRun:
         self._boot()
         for child in self.children.values():
             child.dies = 0.0
+            child.resends = True
         for _ in range(3):
             self._write_everywhere()
 

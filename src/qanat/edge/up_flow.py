@@ -9,6 +9,7 @@ Rule 2: records are appended only from the mark on: `[first, end)` with `first` 
 Rule 3: the child deletes only below a mark that is durable at the parent.
 Rule 4: a mark is bound to the id of the parent's topic. Under another id there is none, and the child stops until its
         operator decides: the records before its start are gone here, and not in the new topic.
+        So the child binds itself to a topic before the first record leaves (`binding`).
 Rule 5: a later start of the child fences the earlier: an upload that a former process named is refused.
 
 docs/decisions/0021-up-flow.md says why.
@@ -66,9 +67,9 @@ def begin(mark: Mark | None, topic_id: str, base: int = 0) -> Mark:
     return Mark(topic_id, mark.end, mark.epoch + 1)
 
 
-def decide(mark: Mark | None, named: Named) -> AppendUpload | Already | RefuseUpload:
-    """What the parent does with a named upload."""
-    if mark is None or mark.topic_id != named.topic_id:
+def decide(mark: Mark | None, named: Named, topic_id: str) -> AppendUpload | Already | RefuseUpload:
+    """What the parent does with a named upload. `topic_id` is that of the topic now: a mark may outlive its topic."""
+    if mark is None or not mark.topic_id == named.topic_id == topic_id:
         return RefuseUpload(mark)
     if named.epoch != mark.epoch:
         return RefuseUpload(mark, is_fenced=True)
@@ -77,6 +78,48 @@ def decide(mark: Mark | None, named: Named) -> AppendUpload | Already | RefuseUp
     if named.first != mark.end:
         return RefuseUpload(mark)
     return AppendUpload(Mark(mark.topic_id, named.end, mark.epoch))
+
+
+class Bound(Struct, frozen=True):
+    """The parent's topic that an outbox's records go to; kept by the child before the first of them leaves."""
+
+    parent: str
+    topic_id: str
+    base: int
+    """Where the outbox began then: the mark, before there is one."""
+
+
+class Keep(Struct, frozen=True):
+    """Go on: it is the bound topic."""
+
+
+class Bind(Struct, frozen=True):
+    """Bind the outbox, then ask for the mark again: records come from `base` on."""
+
+    base: int
+
+
+class AskFormer(Struct, frozen=True):
+    """Ask the former parent how far it has the records, which fences the child there; then bind."""
+
+
+class TopicIsOther(Struct, frozen=True):
+    """The bound topic was made again: the operator must decide."""
+
+
+def binding(bound: Bound | None, parent: str, topic_id: str, start: int, *, is_resent: bool) -> Binding:
+    """What to do with the topic that a parent offers. `start` is where the outbox begins now, `is_resent` what the
+    operator has decided about a topic that is another one."""
+    if bound is None:
+        return Bind(start)
+    if bound.topic_id == topic_id:
+        return Keep() if bound.parent == parent else Bind(bound.base)
+    if is_resent:
+        return Bind(start)
+    return TopicIsOther() if bound.parent == parent else AskFormer()
+
+
+Binding = Keep | Bind | AskFormer | TopicIsOther
 
 
 class AskMark(Struct, frozen=True):

@@ -16,9 +16,22 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 from qanat.broker.edge.edge_state import EdgeState, UpBinding
 from qanat.broker.edge.up_chunks import UpChunk, chunk_of
 from qanat.broker.replicas.committed_reads import read_cold, read_here
+from qanat.edge import up_flow
 from qanat.edge.backoff import Backoff
 from qanat.edge.topology import Parent
-from qanat.edge.up_flow import AskMark, Idle, Mark, Name, Outbox, Upload
+from qanat.edge.up_flow import (
+    AskFormer,
+    AskMark,
+    Bind,
+    Bound,
+    Idle,
+    Keep,
+    Mark,
+    Name,
+    Outbox,
+    TopicIsOther,
+    Upload,
+)
 from qanat.model.errors import QanatError
 from qanat.telemetry.events import log_event
 from qanat.wire.up_messages import BeginUp, NamedUpload, UpBegun, UpRecords, UpStream, UpTaken
@@ -201,27 +214,38 @@ class UpSender:
     # The mark
 
     async def _ask(self, parent: Parent, link: ParentLink, former: FormerParents) -> None:
-        log = self.partition.log
+        start = self.partition.log.log_start_offset
         if self._binding is None:
             self._binding = await self._state.binding(self._stream.outbox_id, self._stream.partition)
-        bound = self._binding
-        base = log.log_start_offset if bound is None else bound.base
+        kept = self._binding
+        base = start if kept is None else kept.base
         begun = await link.begin(BeginUp(self._stream, base, self._is_resending))
-        if bound is None:
-            await self._bind(parent, begun, base)
-        elif begun.topic_id != bound.topic_id:
-            base = await self._other_topic(parent, bound, former)
-            await self._bind(parent, begun, base)
-            return  # The next step asks with the new base.
-        elif (bound.parent, bound.url) != (parent.node, parent.url):
-            await self._bind(parent, begun, bound.base)
-        mark = Mark(begun.topic_id, begun.end, begun.epoch)
-        if not self._is_resending and (mark.end < log.log_start_offset or mark.end > self._end) and self._resends:
+        bound = None if kept is None else Bound(f"{kept.parent} {kept.url}", kept.topic_id, kept.base)
+        match up_flow.binding(bound, f"{parent.node} {parent.url}", begun.topic_id, start, is_resent=self._resends):
+            case Keep():
+                await self._take_mark(parent, begun)
+            case Bind(base=bound_base):
+                await self._bind(parent, begun, bound_base)
+                if bound_base == base:
+                    await self._take_mark(parent, begun)  # Otherwise the next step asks with the new base.
+            case AskFormer():
+                assert kept is not None, "only a bound outbox has a former parent"
+                await self._bind(parent, begun, await self._settle(parent, kept, former))
+            case TopicIsOther():
+                self._stop(
+                    f"topic {self.target} of {parent.node} is another one than before: it was deleted and made again. "
+                    f"It gets what is still here, from offset {start} on, with up.on.mismatch=resend"
+                )
+
+    async def _take_mark(self, parent: Parent, begun: UpBegun) -> None:
+        log = self.partition.log
+        is_unfit = not log.log_start_offset <= begun.end <= self._end
+        if is_unfit and self._resends and not self._is_resending:
             self._is_resending = True
             await self._bind(parent, begun, log.log_start_offset)
-            return
+            return  # The next step asks again, and says so.
         self._is_resending = False
-        await self._marked(mark)
+        await self._marked(Mark(begun.topic_id, begun.end, begun.epoch))
         act = self._outbox.next_act()
         if isinstance(act, Idle) and act.stopped:
             self._stop(act.stopped)
@@ -235,20 +259,13 @@ class UpSender:
         await self._state.keep_binding(self._stream.outbox_id, self._stream.partition, binding)
         self._binding = binding
 
-    async def _other_topic(self, parent: Parent, bound: UpBinding, former: FormerParents) -> int:
-        """From where on a topic gets records that is not the bound one; raises where the operator must decide."""
+    async def _settle(self, parent: Parent, kept: UpBinding, former: FormerParents) -> int:
+        """From where on another parent gets records; raises where the former one cannot say how far it has them."""
         start = self.partition.log.log_start_offset
-        if self._resends:
-            return start
-        if (bound.parent, bound.url) == (parent.node, parent.url):
+        found = await former.settle(kept, BeginUp(self._stream, kept.base))
+        if found.topic_id != kept.topic_id or not start <= found.end <= self._end:
             self._stop(
-                f"topic {self.target} of {parent.node} is another one than before: it was deleted and made again. It "
-                f"gets what is still here, from offset {start} on, with up.on.mismatch=resend"
-            )
-        found = await former.settle(bound, BeginUp(self._stream, bound.base))
-        if found.topic_id != bound.topic_id or not start <= found.end <= self._end:
-            self._stop(
-                f"{bound.parent} cannot say any more how far it has the records, since its topic {self.target} was "
+                f"{kept.parent} cannot say any more how far it has the records, since its topic {self.target} was "
                 f"made again or restored: {parent.node} gets what is still here, from offset {start} on, with "
                 "up.on.mismatch=resend"
             )

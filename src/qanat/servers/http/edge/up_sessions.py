@@ -130,9 +130,9 @@ class UpSessions:
         """Append an upload and move the mark; returns the mark."""
         name = head.stream.name
         session = self._sessions.get(name)
-        if session is None or topic_id != said.topic_id:
+        if session is None:
             raise Problem(409, "this broker does not know where the outbox stands: begin again")
-        decided = decide(session.mark, Named(said.topic_id, said.first, said.end, said.epoch))
+        decided = decide(session.mark, Named(said.topic_id, said.first, said.end, said.epoch), topic_id)
         if isinstance(decided, RefuseUpload):
             if decided.is_fenced:
                 _fenced()
