@@ -110,6 +110,18 @@ LONG = {
     "docs/tutorials/tree.md",
 }
 """Pages with clusters, Spark or measurements."""
+SAFE = """\
+unset QANAT_PORT
+qanat secure init --data-dir safe --port 9092
+qanat start --config safe/security/broker.yaml
+cp safe/security/client.properties client.properties
+QANAT_USER_PASSWORD=secret qanat user add me --command-config client.properties
+export QANAT_CLIENT_SASL_PASSWORD=secret
+qanat profile set staging --bootstrap localhost:9092 -X security.protocol=SASL_SSL -X sasl.mechanism=SCRAM-SHA-512 \\
+    -X sasl.username=me
+"""
+TRUSTED = ("-X sasl.username=me", "-X sasl.username=me -X ssl.ca.location=safe/security/authority.pem")
+"""The machine of a page trusts who signed the broker's certificate; this one does not."""
 
 
 @pytest.mark.skipif(not all(map(shutil.which, ("bash", "curl", "jq"))), reason="pages use bash, curl and jq")
@@ -119,3 +131,12 @@ def test_the_page_runs_as_it_stands(page: str, tmp_path: Path) -> None:
 
     assert blocks
     run(blocks, RUN[page], tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("bash") is None, reason="pages use bash")
+def test_the_command_line_reaches_a_protected_broker_as_its_page_says(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "operating" / "command-line.md"
+    (block,) = [one for one in blocks_of(page) if one.text.startswith("qanat topic list -X security.protocol")]
+
+    run([block], Page(SAFE, (TRUSTED,)), tmp_path)
