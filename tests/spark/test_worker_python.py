@@ -7,13 +7,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.spark.conftest import QUIET
 
 from qanat.spark import register
-from qanat.spark.worker_python import worker_python
+from qanat.spark.worker_python import forked_when_registered, worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,6 +56,23 @@ def test_spark_submit_of_the_installed_pyspark_is_no_other_spark() -> None:
     import pyspark
 
     assert worker_python("local[2]", str(Path(pyspark.__file__).parent)) == worker_python("local[2]", None)
+
+
+@pytest.mark.parametrize("master", ["spark://host:7077", "yarn"])
+def test_a_cluster_keeps_the_python_of_its_executors(master: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    context = SimpleNamespace(master=master, pythonExec="python3")
+    remote: Any = SimpleNamespace(sparkContext=context)
+
+    with forked_when_registered(remote):
+        assert context.pythonExec == "python3"
+
+
+def test_a_session_of_spark_connect_has_no_python_here() -> None:
+    remote: Any = SimpleNamespace()
+
+    with forked_when_registered(remote):
+        assert not vars(remote)
 
 
 Registered = Callable[[str], str]

@@ -50,10 +50,14 @@ def forked_when_registered(spark: SparkSession) -> Iterator[None]:
     functions of the user; so does a Python that the user has chosen. Servers of Spark Connect choose their own.
     """
     context = getattr(spark, "sparkContext", None)
-    if context is None or not _is_this(context.pythonExec):
+    program = None
+    if context is not None and _is_this(context.pythonExec):
+        program = worker_python(context.master, os.environ.get("SPARK_HOME"))
+    if context is None or program in (None, sys.executable):
+        # Python itself: executors of a cluster may have another one, at another place.
         yield
         return
-    before, context.pythonExec = context.pythonExec, worker_python(context.master, os.environ.get("SPARK_HOME"))
+    before, context.pythonExec = context.pythonExec, program
     try:
         yield
     finally:
