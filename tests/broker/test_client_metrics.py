@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from msgspec import structs
 from tests.wire.otlp_writing import counter, gauge, payload, point
 
 from qanat.broker.runtime import client_metrics as module
@@ -162,3 +163,16 @@ def test_a_subscription_of_another_version_disturbs_no_other() -> None:
 
     assert place.metrics.subscribe(NEW, IDENTITY)[1].metrics == ()
     assert uuid4() not in place.metrics._clients
+
+
+def test_nobody_speaks_for_the_client_of_another_user() -> None:
+    place = Place()
+    instance, subscription = place.begin()
+    other = structs.replace(IDENTITY, principal="User:mallory")
+    pushed = place.metrics.push(instance, other, subscription, 0, payload(gauge("a", point(1.0))), is_last=True)
+
+    assert asyncio.run(pushed) == ErrorCode.INVALID_REQUEST
+    place.now_ms += 5000
+    assert place.metrics.subscribe(instance, other)[2] == ErrorCode.INVALID_REQUEST
+    assert place.push(instance, subscription, payload(gauge("a", point(2.0)))) == ErrorCode.NONE
+    assert place.view(instance)[1] == {("a",): 2.0}

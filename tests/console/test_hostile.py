@@ -152,7 +152,15 @@ def test_a_user_without_rights_sees_and_does_no_more_than_the_api_lets_it(
         page.get_by_label("Name").fill("by-bob")
         page.get_by_role("button", name="Create").click()
         page.get_by_text("TOPIC_AUTHORIZATION_FAILED").or_(page.get_by_text("AUTHORIZATION_FAILED")).first.wait_for()
-        for screen in ("topics/secret-topic", "topics/secret-topic/records", "transactions", "security", "overview"):
+        for screen in (
+            "topics/secret-topic",
+            "topics/secret-topic/records",
+            "transactions",
+            "security",
+            "overview",
+            "clients",
+            "edge",
+        ):
             visited.open(screen)
             page.wait_for_timeout(300)
             assert "secret-topic has" not in page.content()

@@ -82,6 +82,14 @@ def test_records_appear_while_they_arrive(console: Visit, node: ServedNode) -> N
 
     page.get_by_text("it has arrived").wait_for()
     page.get_by_role("button", name="Stop live tail").click()
+    page.get_by_label("Condition").fill('key == "wanted"')
+    with page.expect_response(lambda answer: "/stream" in answer.url):
+        page.get_by_role("button", name="Live tail").click()
+    rows = [{"value": f"of {key}", "key": key} for key in ("other", "wanted")]
+    node.post("/api/v1/topics/tailed/records", rows)
+    page.get_by_text("of wanted").wait_for()
+    assert page.get_by_text("of other").count() == 0
+    page.get_by_role("button", name="Stop live tail").click()
 
 
 def test_a_record_is_produced_edited_and_written_again(console: Visit, node: ServedNode) -> None:

@@ -54,7 +54,7 @@ def test_what_is_not_known_is_passed() -> None:
         (payload(tagged(1, b"\xff\xfe") + tagged(5, tagged(1, point(1.0)))), "not UTF-8"),
         (payload(tagged(5, tagged(1, point(1.0)))), "has no name"),
         (payload(gauge("a", point(1.0, {f"l{n}": "x" for n in range(LABELS_MAX + 1)}))), "more than 12 labels"),
-        (b"\x0a\x00" * (FIELDS_MAX + 1), "more than the 50000 fields"),
+        (b"\x0a\x00" * (FIELDS_MAX + 1), "more than the 20000 fields"),
     ],
 )
 def test_what_is_wrong_is_refused_with_its_reason(data: bytes, reason: str) -> None:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from qanat.model.errors import MalformedMessageError
 from qanat.wire.protobuf import BYTES, FIXED64, VARINT, FieldBudget, Value, as_double, read_fields, signed
 
-FIELDS_MAX = 50_000
-"""Fields of one payload that are read: some two thousand points."""
+FIELDS_MAX = 20_000
+"""Fields of one payload that are read: some thousand points."""
 TEXT_CHARS_MAX = 250
 LABELS_MAX = 12
 _DELTA = 1

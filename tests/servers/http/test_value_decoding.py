@@ -119,4 +119,6 @@ def test_streams_decode_as_well(node: ServedNode) -> None:
         if line.startswith(b"data: {") and b"value" in line:
             seen.append(json.loads(line.removeprefix(b"data: "))["value"])
     connection.close()
+    wrong = node.get("/api/v1/topics/streamed/stream?where=amount+%3E+1")
+    assert (wrong.status, wrong.json["parameter"]) == (400, "where")
     assert seen == [{"amount": n, "by": f"user-{n}"} for n in range(3)]

@@ -188,6 +188,8 @@ class ClientMetrics:
         if instance == _NO_INSTANCE:
             instance = uuid4()
         known = self._clients.get(instance)
+        if self._is_anothers(known, identity):
+            return instance, self._wanted(instance, identity), self._refuse(None, ErrorCode.INVALID_REQUEST)
         if known is not None and not known.may_ask(now_ms):
             return instance, known.wanted, self._refuse(known, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         client = self._seen(instance, identity, now_ms)
@@ -208,7 +210,7 @@ class ClientMetrics:
     ) -> ErrorCode:
         """Keep what a client pushed; the error that refuses it."""
         now_ms = self._now_ms()
-        if instance in (_NO_INSTANCE, _RESERVED):
+        if instance in (_NO_INSTANCE, _RESERVED) or self._is_anothers(self._clients.get(instance), identity):
             return self._refuse(None, ErrorCode.INVALID_REQUEST)
         client = self._seen(instance, identity, now_ms)
         code = self._judge(client, subscription_id, payload, now_ms, is_last=is_last)
@@ -230,6 +232,11 @@ class ClientMetrics:
         client.pushes += 1
         self.pushes += 1
         return ErrorCode.NONE
+
+    @staticmethod
+    def _is_anothers(known: _Client | None, identity: ClientIdentity) -> bool:
+        """Whether an id is that of another user's client, in whose name nobody else speaks."""
+        return known is not None and known.identity.principal != identity.principal
 
     def _judge(self, client: _Client, subscription_id: int, payload: bytes, now_ms: int, *, is_last: bool) -> ErrorCode:
         if client.has_ended:

@@ -79,7 +79,7 @@ export default class Records extends Component {
     this.stop();
     this.setState({ isTail: true, rows: [], scanned: 0, left: 0, problem: null, isComplete: false });
     let pending = [];
-    const source = (this.source = stream(this.props.name, { ...this.state.decoding, from: "latest", encoding: "text" }));
+    const source = (this.source = stream(this.props.name, { ...this.state.decoding, where: this.state.where, from: "latest", encoding: "text" }));
     source.onmessage = (event) => {
       const row = JSON.parse(event.data);
       if (this.state.partition === "" || row.partition === Number(this.state.partition)) pending.push(row);

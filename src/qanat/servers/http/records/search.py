@@ -143,7 +143,7 @@ class _Search:
                 self.positions[number] = offset + 1
                 found = None if self._reader is None or raw[4] is None else self._reader.read(raw[4])
                 value = raw[4] if found is None or found.text is None else found.text
-                if self._holds(number, offset, timestamp, raw, value):
+                if self._condition is None or holds(self._condition, number, offset, timestamp, raw, value):
                     self.messages.append(self._message(number, offset, timestamp, raw, found))
                     self._bytes_left -= len(raw[3] or b"") + len(value or b"")
                     if self._is_over:
@@ -161,16 +161,16 @@ class _Search:
             return to_message(number, offset, timestamp, raw, self._query.encoding)
         return to_decoded_message(number, offset, timestamp, raw, self._query.encoding, found, self._reader.format)
 
-    def _holds(self, number: int, offset: int, timestamp: int, raw: RawRecord, value: bytes | None) -> bool:
-        if self._condition is None:
-            return True
-        headers = tuple((name.decode("utf-8", "replace"), text) for name, text in raw[5]) if raw[5] else ()
-        return self._condition.holds(number, Record(offset, timestamp, raw[3], value, headers))
-
     async def _rest(self) -> None:
         """Give way to everything else, for as long as the piece took."""
         await asyncio.sleep(perf_counter() - self._piece_began)
         self._piece_began = perf_counter()
+
+
+def holds(condition: Condition, number: int, offset: int, timestamp: int, raw: RawRecord, value: bytes | None) -> bool:
+    """Whether a record of a partition meets a condition, with its value as a schema reads it."""
+    headers = tuple((name.decode("utf-8", "replace"), text) for name, text in raw[5]) if raw[5] else ()
+    return condition.holds(number, Record(offset, timestamp, raw[3], value, headers))
 
 
 def condition_of(where: str | None) -> Condition | None:

@@ -17,9 +17,11 @@ from qanat.model.errors import QanatError
 from qanat.servers.http.problems import Problem, problem_of
 from qanat.servers.http.records.partition_reads import Cursor
 from qanat.servers.http.records.record_json import Encoding, Message, to_decoded_message, to_message
+from qanat.servers.http.records.search import holds
 from qanat.servers.http.streams.multi_leader_fetch import MultiLeaderFetch
 
 if TYPE_CHECKING:
+    from qanat.connection.records.filter_expression import Condition
     from qanat.servers.http.caller import HttpCaller
     from qanat.servers.http.context import HttpContext
     from qanat.servers.http.records.record_json import OpenedBatches
@@ -61,6 +63,7 @@ class StreamWriter:
         is_committed: bool,
         encoding: Encoding,
         reader: ValueReader | None = None,
+        condition: Condition | None = None,
         render: Callable[[Message, Cursor], bytes],
     ) -> None:
         self._context = context
@@ -70,6 +73,7 @@ class StreamWriter:
         self._is_committed = is_committed
         self._encoding = encoding
         self._reader = reader
+        self._condition = condition
         self._render = render
 
     async def pieces(self, flow: Flow) -> AsyncGenerator[list[bytes], None]:
@@ -125,7 +129,10 @@ class StreamWriter:
         while (records := await self._next(batches, number)) is not None:
             for offset, timestamp, raw in records:
                 offsets[number] = offset + 1
-                text = self._render(self._message(number, offset, timestamp, raw), self.cursor)
+                message = self._message(number, offset, timestamp, raw)
+                if message is None:
+                    continue
+                text = self._render(message, self.cursor)
                 piece.append(text)
                 size += len(text)
                 if size >= PIECE_BYTES:
@@ -135,10 +142,14 @@ class StreamWriter:
         if piece:
             yield piece
 
-    def _message(self, number: int, offset: int, timestamp: int, raw: RawRecord) -> Message:
-        if self._reader is None or raw[4] is None:
+    def _message(self, number: int, offset: int, timestamp: int, raw: RawRecord) -> Message | None:
+        """A record as it is sent; None where it does not meet the condition."""
+        found = None if self._reader is None or raw[4] is None else self._reader.read(raw[4])
+        value = raw[4] if found is None or found.text is None else found.text
+        if self._condition is not None and not holds(self._condition, number, offset, timestamp, raw, value):
+            return None
+        if found is None or self._reader is None:
             return to_message(number, offset, timestamp, raw, self._encoding)
-        found = self._reader.read(raw[4])
         return to_decoded_message(number, offset, timestamp, raw, self._encoding, found, self._reader.format)
 
     async def _next(self, batches: OpenedBatches, number: int) -> Iterator[tuple[int, int, RawRecord]] | None:

@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 import msgspec
 
+from qanat.servers.http.dead_letters.selecting import Where
 from qanat.servers.http.exchange import Exchange
 from qanat.servers.http.records.consume import Isolation, begin_at
 from qanat.servers.http.records.partition_reads import Cursor
 from qanat.servers.http.records.record_json import Encoding, Message
+from qanat.servers.http.records.search import condition_of
 from qanat.servers.http.records.value_decoding import DecodingQuery, reader_of
 from qanat.servers.http.streams.stream_writer import StreamWriter
 
@@ -23,6 +25,8 @@ class StreamQuery(DecodingQuery, frozen=True):
     """Where to begin without a cursor: `earliest`, `latest`, or a time in ISO 8601 or milliseconds."""
     isolation: Isolation = "read_committed"
     """Whether records of transactions are seen before they are committed."""
+    where: Where | None = None
+    """Only records that meet this condition, as of a search."""
     encoding: Encoding = "auto"
     """How keys and values are shown."""
 
@@ -42,5 +46,6 @@ async def open_stream(
         is_committed=query.isolation == "read_committed",
         encoding=query.encoding,
         reader=reader_of(exchange, topic.name, query),
+        condition=condition_of(query.where),
         render=render,
     )
