@@ -19,6 +19,7 @@ NO_ROWS = {
         "start",
         "dev",
         "console",
+        "bundle",
         "run",
         "produce",
         "consume",

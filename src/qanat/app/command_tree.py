@@ -226,6 +226,7 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
         "doctor.doctor:doctor",
         "Check this machine and the broker's security; say what to do about each finding.",
     ),
+    Command("bundle", "diagnosis.bundle:bundle", "Pack what a cluster shows of itself, without secrets."),
     Command("top", "diagnosis.top:top", "Show live what brokers, topics and groups do."),
     Command("diagnose", "diagnosis.diagnose:diagnose", "Say why a cluster is slow: what limits it, and what to do."),
     CommandGroup(

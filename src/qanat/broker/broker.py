@@ -87,7 +87,7 @@ class Broker:
         self.handler_apps: Sequence[HandlerApp] = ()
         """Apps that run in processes of their own beside this broker."""
         self.listener_load: ListenerLoad | None = None
-        """What the Kafka listener counts, where there is one."""
+        """What the listener of clients counts, where there is one; not that of other brokers."""
         self.parked = ParkedTasks()
         self.park = self.parked.park
         self.ack_timeouts = AckTimeouts()

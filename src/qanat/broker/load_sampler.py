@@ -15,6 +15,7 @@ import time
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Coroutine, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from qanat.broker.runtime.cooperative_yield import CooperativeYield
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 IDLE_S = 600.0
 """How long it goes on after the last question."""
 LOOK_S = 0.05
+LAG_S = 2.0
+"""How long the first question waits for the lag of groups."""
 LOOK_MAX_S = 2.0
 _COST = 0.005
 _COARSE_S = 0.002
@@ -118,7 +121,9 @@ class LoadSampler:
         """Everything since the first look, which this is where nobody has watched."""
         self.touch()
         host, loop = self._host, asyncio.get_running_loop()
-        host.group_lag.touch()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAG_S):
+                await host.group_lag.ready()
         records = 0
         written: list[tuple[int, int, TopicPartition]] = []
         async for at, partition in CooperativeYield().over(list(host.partitions.items())):

@@ -176,7 +176,7 @@ class App extends Component {
             ${PARTS.map((part) => html`<a key=${part.id} href="#/${part.id}" aria-current=${part.id === route.part ? "page" : undefined}>${part.label}</a>`)}
           </nav>
           <div class="foot">
-            ${who && html`<p title=${who.principal}>${who.requires_sign_in ? who.principal : "No sign-in"}</p>`}
+            ${who && html`<p title=${who.principal}>${who.bundle ? `Bundle of ${who.bundle}` : who.requires_sign_in ? who.principal : "No sign-in"}</p>`}
             ${cluster && html`<p class="quiet" title=${cluster.cluster_id}>${cluster.brokers.length} ${cluster.brokers.length === 1 ? "broker" : "brokers"}</p>`}
             <div class="foot-buttons">
               <button class="plain" onClick=${this.nextTheme} aria-label="Theme: ${theme}. Change">${theme === "dark" ? "☾ Dark" : theme === "light" ? "☀ Light" : "◐ System"}</button>

@@ -61,6 +61,10 @@ def test_a_healthy_broker_has_no_finding_and_its_time_adds_up(node: ServedNode) 
     assert all(seconds >= 0 for seconds in found["split"].values())
 
 
+def test_requests_of_kafka_clients_are_counted(node: ServedNode) -> None:
+    assert node.node.broker.listener_load is node.node.listener
+
+
 def test_a_slow_store_is_named_with_its_figures(node: ServedNode) -> None:
     metadata = node.node.broker.metadata
     node.get("/api/v1/diagnosis")

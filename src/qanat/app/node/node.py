@@ -143,7 +143,7 @@ class Node:
         if self.listeners.identity is not None:
             self.broker.peers.security = self.listeners.identity.security
         endpoints = [self.listeners.endpoint(one) for one in self.listeners.plan.clients]
-        self.listener = KafkaListener(self.broker, self._on_fault, endpoints, network)
+        self.listener = self.broker.listener_load = KafkaListener(self.broker, self._on_fault, endpoints, network)
         self.listener.push = self.push = LazyPush(self.broker, self.listener.dispatcher, network)
         await self.listener.bind()
         inter_broker = await self._open_inter_broker(opened)

@@ -52,20 +52,20 @@ class ConsoleProxy:
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         try:
-            _refuse_others(headers)
+            refuse_others(headers)
             path = scope["path"]
             if path in ("/", "/console"):
-                await _send(send, Reply(307, b"", headers=((b"location", b"/console/"),)))
+                await send_reply(send, Reply(307, b"", headers=((b"location", b"/console/"),)))
             elif path.startswith("/console/"):
                 name = path.removeprefix("/console/") or "index.html"
                 known = headers.get("if-none-match", "").encode("latin-1")
-                await _send(send, file_reply(name, headers.get("accept-encoding", "").encode("latin-1"), known))
+                await send_reply(send, file_reply(name, headers.get("accept-encoding", "").encode("latin-1"), known))
             elif path.startswith(_PASSED):
                 await self._pass_on(scope, headers, receive, send)
             else:
                 raise Problem(404, f"there is nothing at {path}; the console is at /console/")
         except Problem as problem:
-            await _send(send, Reply(problem.status, problem.encode(scope["path"]), CONTENT_TYPE))
+            await send_reply(send, Reply(problem.status, problem.encode(scope["path"]), CONTENT_TYPE))
 
     async def _pass_on(self, scope: Scope, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
         body = await _body(receive)
@@ -118,7 +118,8 @@ class ConsoleProxy:
         return value.replace(_SECURE, "").replace("; Secure", "") if name == "set-cookie" else value
 
 
-def _refuse_others(headers: Mapping[str, str]) -> None:
+def refuse_others(headers: Mapping[str, str]) -> None:
+    """Refuse requests to another name, and those that a page of another address causes."""
     host = headers.get("host", "")
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
     if name not in _HOSTS:
@@ -143,7 +144,8 @@ async def _wait_until_gone(receive: Receive) -> None:
         pass
 
 
-async def _send(send: Send, reply: Reply) -> None:
+async def send_reply(send: Send, reply: Reply) -> None:
+    """Send a whole answer."""
     headers = [(b"content-type", reply.media_type), (b"content-length", b"%d" % len(reply.body)), *reply.headers]
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": reply.body})

@@ -53,7 +53,6 @@ class KafkaListener:
         self._broker = broker
         self.dispatcher = Dispatcher(broker)
         self.counters = self.dispatcher.counters
-        broker.listener_load = self
         if any(endpoint.is_authorized for endpoint in self._endpoints):
             self.dispatcher.interceptor = authorize
         self._on_fault = on_fault

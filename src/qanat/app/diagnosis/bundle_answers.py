@@ -1,0 +1,114 @@
+"""What a bundle asks a broker for, over HTTP, in the time that it has."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from qanat.app.client.arguments import WrongArgumentError
+from qanat.app.diagnosis.bundle_file import StoredAnswer
+
+TOPICS_MAX = GROUPS_MAX = 200
+"""Of so many the details are in it: the largest, and those that are furthest behind."""
+_PAGE = 1000
+_ANSWER_S = 15.0
+_ALWAYS = (
+    "/health",
+    "/health/restartable",
+    "/api/v1/whoami",
+    "/api/v1/cluster",
+    "/api/v1/cluster/traffic",
+    "/api/v1/transactions",
+    "/api/v1/pipelines",
+    "/api/v1/clients",
+    "/api/v1/configs/brokers/all",
+)
+
+
+class BrokerApi:
+    """The HTTP API of one broker."""
+
+    def __init__(self, address: str, certificates: ssl.SSLContext, authorization: str | None) -> None:
+        parts = urlsplit(address)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
+            raise WrongArgumentError(f"{address} is no HTTP address of a broker: write http://broker:8080")
+        self._parts = parts
+        self._certificates = certificates
+        self._headers = {"Accept": "application/json"} | ({"Authorization": authorization} if authorization else {})
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        """Status and body; an address where nothing answers gets one sentence."""
+        host, port = self._parts.hostname or "", self._parts.port
+        connection = (
+            http.client.HTTPSConnection(host, port or 443, timeout=_ANSWER_S, context=self._certificates)
+            if self._parts.scheme == "https"
+            else http.client.HTTPConnection(host, port or 80, timeout=_ANSWER_S)
+        )
+        try:
+            connection.request("GET", path, headers=self._headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except (OSError, http.client.HTTPException) as fault:
+            raise WrongArgumentError(f"{self._parts.geturl()} does not answer: {fault}") from None
+        finally:
+            connection.close()
+
+    def answer(self, path: str) -> StoredAnswer:
+        status, body = self.get(path)
+        if status == 401:
+            raise WrongArgumentError(
+                f"{self._parts.geturl()} asks for a sign-in: write `user:password` or an API key into a file and name "
+                "it with --credentials"
+            )
+        try:
+            return StoredAnswer(status, json.loads(body) if body else None)
+        except ValueError:
+            raise WrongArgumentError(f"{self._parts.geturl()}{path} answers with no JSON: is it a broker?") from None
+
+
+def collect(api: BrokerApi, deadline: float) -> tuple[dict[str, StoredAnswer], int]:
+    """Answers by their path, and how many details were left out because time ran out."""
+    answers = {path: api.answer(path) for path in _ALWAYS}
+    topics = _listed(api, "/api/v1/topics?traffic=true&internal=true", "topics")
+    groups = _listed(api, "/api/v1/groups?lag=true", "groups")
+    answers["/api/v1/topics"] = StoredAnswer(200, {"topics": topics, "next_page_token": None, "total": len(topics)})
+    answers["/api/v1/groups"] = StoredAnswer(200, {"groups": groups, "next_page_token": None, "total": len(groups)})
+    left_out = 0
+    for path in _details(answers, topics, groups):
+        if time.monotonic() > deadline:
+            left_out += 1
+        else:
+            answers[path] = api.answer(path)
+    return answers, left_out
+
+
+def _listed(api: BrokerApi, path: str, name: str) -> list[Any]:
+    """All rows of a listing."""
+    rows: list[Any] = []
+    while True:
+        answer = api.answer(f"{path}&limit={_PAGE}&offset={len(rows)}")
+        page = answer.document[name] if answer.status == 200 else []
+        rows += page
+        if len(page) < _PAGE:
+            return rows
+
+
+def _details(answers: dict[str, StoredAnswer], topics: list[Any], groups: list[Any]) -> Iterator[str]:
+    cluster = answers["/api/v1/cluster"].document or {}
+    for broker in cluster.get("brokers", ()):
+        yield f"/api/v1/brokers/{broker['node_id']}"
+        yield f"/api/v1/configs/brokers/{broker['node_id']}"
+    for group in sorted(groups, key=lambda one: -(one.get("time_lag_s") or 0))[:GROUPS_MAX]:
+        name = quote(group["group"], safe="")
+        is_queue = group.get("type") == "share"
+        yield from (f"/api/v1/groups/{name}", f"/api/v1/groups/{name}/lag")
+        if is_queue:
+            yield f"/api/v1/queues/{name}"
+    for topic in sorted(topics, key=lambda one: -((one.get("traffic") or {}).get("size_bytes") or 0))[:TOPICS_MAX]:
+        name = quote(topic["name"], safe="")
+        yield from (f"/api/v1/topics/{name}", f"/api/v1/topics/{name}/traffic", f"/api/v1/configs/topics/{name}")
