@@ -9,6 +9,8 @@ is not in it.
 - `handlers`  handlers of an `App`, without a network
 - `handled`   handlers of an `App` on a broker, beside FastStream's
 - `queues`    members of a share group; `queue_client` is one of them
+- `imports`   what an import costs
 - `idle`      clients that have nothing to do
-- `turns`     figures of one client; `bars` the figures that must be reached; `broker` the broker
+- `turns`     figures of one client; `bars` the figures that must be reached
+- `page`      the page of a run; `broker` the broker
 """

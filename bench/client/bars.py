@@ -24,10 +24,13 @@ class Bar:
             return False
         return self.found <= self.limit if self.sense == "at most" else self.found >= self.limit
 
+    @property
+    def shown(self) -> str:
+        return "not measured" if self.found is None else f"{self.found:.2f} {self.unit}"
+
     def __str__(self) -> str:
-        found = "not measured" if self.found is None else f"{self.found:.2f} {self.unit}"
         verdict = "met" if self.is_met else "NOT met"
-        return f"{self.what:62s} {found:>14s}  {self.sense} {self.limit:g} {self.unit}: {verdict}"
+        return f"{self.what:62s} {self.shown:>14s}  {self.sense} {self.limit:g} {self.unit}: {verdict}"
 
 
 def show(bars: Sequence[Bar]) -> int:

@@ -12,6 +12,8 @@ import resource
 import subprocess
 import sys
 
+from bench.client.bars import Bar, show
+
 PROGRAMS = {
     "asyncio and ssl": "import asyncio, ssl",
     "Producer": "from qanat.client import Producer",
@@ -19,6 +21,7 @@ PROGRAMS = {
     "QueueConsumer": "from qanat.client import QueueConsumer",
     "App": "from qanat.client import App",
 }
+LIMIT_MS = 150.0
 OTHERS = {"confluent_kafka": "import confluent_kafka", "aiokafka": "import aiokafka"}
 """Measured where they are installed."""
 
@@ -32,10 +35,8 @@ def cpu_s(program: str) -> float:
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="CPU time of imports.")
-    parser.add_argument("--rounds", type=int, default=20)
-    rounds = parser.parse_args().rounds
+def bars(rounds: int) -> list[Bar]:
+    """What imports of the client cost, each with everything that its first use loads at once."""
     programs = {
         name: text
         for name, text in {**PROGRAMS, **OTHERS}.items()
@@ -45,8 +46,20 @@ def main() -> None:
         cpu_s(text)  # Writes the compiled files.
     turns = [{name: cpu_s(text) for name, text in {"nothing": "", **programs}.items()} for _ in range(rounds)]
     nothing = min(turn["nothing"] for turn in turns)
-    for name in programs:
-        print(f"{name:18s} {1000 * (min(turn[name] for turn in turns) - nothing):4.0f} ms")
+    cost_ms = {name: 1000 * (min(turn[name] for turn in turns) - nothing) for name in programs}
+    for name, found in cost_ms.items():
+        print(f"  {name:18s} {found:4.0f} ms", flush=True)
+    return [
+        Bar(f"import of {name}: CPU time", found, LIMIT_MS, "at most", "ms")
+        for name, found in cost_ms.items()
+        if PROGRAMS.get(name, "").startswith("from qanat")
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="CPU time of imports.")
+    parser.add_argument("--rounds", type=int, default=20)
+    show(bars(parser.parse_args().rounds))
 
 
 if __name__ == "__main__":
