@@ -11,15 +11,19 @@ from typing import Any
 import pytest
 
 from qanat.client import (
+    App,
+    AppError,
+    ClientError,
     ClosedError,
     Consumer,
     Producer,
     PushConsumer,
     PushProducer,
     QueueConsumer,
+    SerializationError,
     UnknownSettingError,
 )
-from qanat.model.errors import QanatError
+from qanat.model.errors import InvalidSettingError, QanatError
 from qanat.testing import EmbeddedBroker
 
 Client = Callable[..., Any]
@@ -87,6 +91,19 @@ def test_wrong_credentials_are_named_at_once(use: Client, secured: EmbeddedBroke
     assert time.monotonic() - began < 10, "a wrong password stays wrong: it is not tried again"
 
 
+@pytest.mark.parametrize("use", USES)
+def test_missing_credentials_are_named_after_the_time_for_a_first_answer(use: Client, secured: EmbeddedBroker) -> None:
+    began = time.monotonic()
+    said = refusal_of(use, secured.bootstrap_servers, bootstrap_timeout_ms=500)
+    assert "it may require authentication: security.protocol, sasl.mechanism" in said
+    assert time.monotonic() - began < 10
+
+
+def test_a_user_who_may_write_nowhere_is_told_what_to_allow(secured: EmbeddedBroker) -> None:
+    settings = secured.client_settings("ann")
+    assert "allow WRITE" in refusal_of(produced, settings)
+
+
 @pytest.mark.parametrize("use", [produced, consumed, consumed_alone, queued])
 def test_an_unknown_topic_is_named(use: Client) -> None:
     with EmbeddedBroker(settings={"auto.create.topics.enable": False}) as broker:
@@ -99,6 +116,27 @@ def test_a_misspelled_setting_is_named_with_the_nearest(client: Client) -> None:
     arguments = () if client in (Producer, PushProducer) else ("orders",)
     with pytest.raises(UnknownSettingError, match="client_idd; did you mean client_id"):
         client("localhost:9092", *arguments, client_idd="x")
+
+
+def test_an_empty_group_is_refused() -> None:
+    with pytest.raises(InvalidSettingError, match="group is empty: name one, or leave it out"):
+        Consumer("localhost:9092", "orders", group="")
+
+
+def test_an_app_without_handlers_says_how_to_declare_one() -> None:
+    with pytest.raises(AppError, match=r"this app has no handler: declare one, as in @app.stream\('orders'\)"):
+        App("localhost:9092").run()
+
+
+def test_topics_and_headers_of_the_wrong_type_are_named() -> None:
+    with EmbeddedBroker() as broker, Producer(broker.bootstrap_servers) as producer:
+        wrong: Any = {"topic": 7, "headers": {"count": 1}}
+        with pytest.raises(ClientError, match="the topic is 7, but must be a text"):
+            producer.send(wrong["topic"], b"x")
+        producer.send("orders", b"x").result(BOUND_S)
+        with pytest.raises(SerializationError, match=r"pairs of a text and bytes.*: 1 is neither bytes nor a text"):
+            producer.send("orders", b"x", headers=wrong["headers"])
+        producer.send("orders", b"x", headers={"a": bytearray(b"b")}).result(BOUND_S)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("client", [Consumer, QueueConsumer])

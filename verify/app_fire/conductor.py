@@ -147,6 +147,13 @@ class Observer(threading.Thread):
                 for group in _GROUPS:
                     self.seen += offsets.look(group)
 
+    def await_first_commits(self) -> None:
+        """Wait until every group has committed: the first transaction of a cluster makes the topic of transactions."""
+        deadline = time.monotonic() + _TIMEOUT_S
+        while left := _GROUPS.keys() - {one.group for one in list(self.seen)}:
+            assert time.monotonic() < deadline, f"the groups {sorted(left)} commit nothing"
+            time.sleep(_LOOK_S)
+
     def stop(self) -> None:
         self._is_over.set()
         self.join(_TIMEOUT_S)
@@ -191,6 +198,7 @@ def work_under_fire(folder: Path, brokers: BrokerProcesses, records: int, faults
         progress.start()
         load.start()
         observer.start()
+        observer.await_first_commits()
         for number, what in enumerate(_plan(random, faults), 1):
             progress.await_orders(records * number // (faults + 2) * 9 // 10)
             time.sleep(random.uniform(0, 0.3))

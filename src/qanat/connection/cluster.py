@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from qanat.connection.deadline import Deadline
-from qanat.connection.faults import OutOfTimeError, RefusedError, UnreachableError, check, refused
+from qanat.connection.faults import OutOfTimeError, RefusedError, UnansweredError, UnreachableError, check, refused
 from qanat.connection.link import Link
 from qanat.connection.security import UNPROTECTED, Security
 from qanat.model.error_codes import ErrorCode
@@ -46,6 +46,8 @@ _SILENT_S = 3.0
 """How long one broker may take over a request that another one could answer as well."""
 _CREATION_S = 10.0
 """How long a topic that was asked for may be missing, until the broker counts as one that makes none."""
+_UNANSWERED_S = 2.0
+"""How long a cluster is tried that accepts connections and has never answered on one."""
 _READY = (ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE)
 """Error codes of a usable partition."""
 _LACKING = (*_READY, ErrorCode.LEADER_NOT_AVAILABLE)
@@ -92,6 +94,7 @@ class Cluster:
         self._known: Address | None = None
         """The broker that answered last."""
         self._was_reached = False
+        self._was_answered = False
         self._views: dict[str, tuple[TopicLeaders, float]] = {}
         """The latest metadata of topics, and its time, until a request fails."""
 
@@ -278,14 +281,18 @@ class Cluster:
     async def persist(self, attempt: Callable[[], Awaitable[Result]], deadline: Deadline) -> Result:
         """Retry until it succeeds, until it fails for good, or until the deadline."""
         pause = _FIRST_PAUSE_S
+        soon = Deadline.after(_UNANSWERED_S)
         while True:
             try:
-                return await attempt()
+                found = await attempt()
+                self._was_answered = True
+                return found
             except (UnreachableError, RefusedError, OutOfTimeError) as fault:
                 self._views.clear()
                 is_final = isinstance(fault, RefusedError) and not fault.is_retriable
                 # A cluster that was never reached is more likely misspelled than restarting.
-                is_hopeless = not self._was_reached and self._bootstrap_deadline.is_over
+                is_locked = isinstance(fault, UnansweredError) and not self._was_answered and soon.is_over
+                is_hopeless = (is_locked or not self._was_reached) and self._bootstrap_deadline.is_over
                 if is_final or is_hopeless or deadline.left_seconds <= pause:
                     raise
             self._known = None

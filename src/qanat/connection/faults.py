@@ -35,6 +35,10 @@ class UnreachableError(QanatError):
     code = ErrorCode.NETWORK_EXCEPTION
 
 
+class UnansweredError(UnreachableError):
+    """The broker accepts connections and answers nothing on them, as one that requires authentication does."""
+
+
 class OutOfTimeError(QanatError):
     """The deadline passed before there was an answer."""
 

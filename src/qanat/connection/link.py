@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 from qanat import __version__
 from qanat.connection.channel import Channel
 from qanat.connection.deadline import Deadline
-from qanat.connection.faults import NotOfferedError, OutOfTimeError, UnreachableError, UnsendableError, check
+from qanat.connection.faults import (
+    NotOfferedError,
+    OutOfTimeError,
+    UnansweredError,
+    UnreachableError,
+    UnsendableError,
+    check,
+)
 from qanat.connection.network import TCP, Network
 from qanat.connection.security import UNPROTECTED, Security
 from qanat.model.error_codes import ErrorCode
@@ -124,7 +131,7 @@ class Link:
         except UnreachableError as fault:
             if self._session is not None or self._was_answered:
                 raise
-            raise UnreachableError(
+            raise UnansweredError(
                 f"{fault}; it may require authentication: security.protocol, sasl.mechanism"
             ) from None
         self._was_answered = True

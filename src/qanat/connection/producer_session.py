@@ -15,6 +15,7 @@ from qanat.connection.cluster import Cluster, Kind
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import check
 from qanat.connection.link import Link
+from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
 from qanat.wire.kafka.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from qanat.wire.kafka.messages.add_partitions_to_txn import (
@@ -73,7 +74,9 @@ class ProducerSession:
                 ApiKey.INIT_PRODUCER_ID, request, deadline, is_question=True
             )
             # A broker that has just started has no ids yet.
-            check("a producer id", response.error_code)
+            is_denied = response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            hint = "this user may write to no topic: allow WRITE on one" if is_denied else None
+            check("a producer id", response.error_code, hint)
             return response
 
         found = await cluster.persist(attempt, deadline)

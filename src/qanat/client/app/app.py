@@ -288,6 +288,8 @@ class App:
         """Run on this event loop until `stop`, or with `has_signals` until SIGTERM or SIGINT."""
         from qanat.client.app.worker import AppWorker
 
+        if not self.handlers:
+            raise AppError("this app has no handler: declare one, as in @app.stream('orders')")
         await self.serve_worker(AppWorker(self), has_signals=has_signals)
 
     async def serve_worker(self, worker: AppWorker, *, has_signals: bool = False) -> None:

@@ -59,6 +59,11 @@ class ConsumerSettings(ClientSettings, frozen=True, kw_only=True):
         "queued_min_messages",
     }
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.group_id == "":
+            raise InvalidSettingError("group is empty: name one, or leave it out to read all partitions alone")
+
     @property
     def reset(self) -> Reset:
         names = {"none": "error", "smallest": "earliest", "largest": "latest"}

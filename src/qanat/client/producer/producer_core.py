@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Iterable
 
-from qanat.client.errors import ClosedError, TransactionError
+from qanat.client.errors import ClientError, ClosedError, TransactionError
 from qanat.client.io_loop import IoLoop
 from qanat.client.producer.accumulator import Accumulator, Line
 from qanat.client.producer.batches import pending_of, seal
@@ -121,6 +121,8 @@ class ProducerCore:
         """Wait until a send to the topic can go on; raises where it never will."""
         if self.is_closed:
             raise _CLOSED
+        if not isinstance(topic, str):
+            raise ClientError(f"the topic is {topic!r:.100}, but must be a text, as in send('orders', value)")
         await self.start()
         if self.settings.transactional_id is not None and not self.is_in_transaction:
             raise TransactionError(

@@ -143,13 +143,21 @@ def _raw_headers(topic: str, headers: GivenHeaders) -> RawHeaders:
     """Headers as they are written."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     try:
-        return tuple(
-            [(name.encode(), content.encode() if isinstance(content, str) else content) for name, content in pairs]
-        )
+        return tuple([(name.encode(), _header_content(content)) for name, content in pairs])
     except (AttributeError, TypeError, ValueError) as fault:
         raise SerializationError(
             f"{topic}: headers are pairs of a text and bytes, for example [('trace', b'1')]: {fault}"
         ) from None
+
+
+def _header_content(content: object) -> bytes | None:
+    if isinstance(content, str):
+        return content.encode()
+    if content is None or isinstance(content, bytes):
+        return content
+    if isinstance(content, bytearray | memoryview):
+        return bytes(content)
+    raise TypeError(f"{content!r:.100} is neither bytes nor a text")
 
 
 def _traced(raw: RawHeaders, trace: TraceHeaders) -> RawHeaders:
