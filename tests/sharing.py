@@ -18,14 +18,17 @@ _SPARK = "tests/spark"
 _NEEDS_SPARK = re.compile(r"\bSparkSession\b|\bqanat_(?:spark|pipeline)\b")
 _OWN_SPARK = "tests/spark/test_fire.py"
 """Has clusters of its own."""
-_ONE_BY_ONE = "tests/sim/test_cluster_runs.py"
+_RUNS, _BITS = "tests/sim/test_cluster_runs.py", "tests/log/test_flipped_bits.py"
+_ONE_BY_ONE = (_RUNS, _BITS)
+"""Share nothing, and each takes long."""
 LONG = (
     _OWN_SPARK,
     _SPARK,
     "tests/wire/kafka/test_kafka_judges_records.py",
     "tests/clients/test_matrix.py",
     "tests/servers/test_bad_input_large.py",
-    _ONE_BY_ONE,
+    _RUNS,
+    _BITS,
     "tests/chaos/test_chaos.py",
     "tests/restart/test_power_loss.py",
 )
@@ -45,7 +48,7 @@ class Sharing(LoadScopeScheduling):  # type: ignore[misc]
 def share_of(nodeid: str) -> str:
     """The name of the share that a test belongs to."""
     path, _, _ = nodeid.partition("::")
-    if path == _ONE_BY_ONE:
+    if path in _ONE_BY_ONE:
         return nodeid
     return _SPARK if path.startswith(f"{_SPARK}/") and path != _OWN_SPARK and _needs_spark(path) else path
 
