@@ -40,7 +40,11 @@ class CutLink:
                 if self._is_cut:
                     near.close()
                     continue
-                far = socket.create_connection(self._target)
+                try:
+                    far = socket.create_connection(self._target)
+                except OSError:  # Nobody is there now.
+                    near.close()
+                    continue
                 with self._lock:
                     self._open += [near, far]
                 for source, sink in ((near, far), (far, near)):
@@ -60,6 +64,10 @@ class CutLink:
                 with suppress(OSError):
                     one.shutdown(socket.SHUT_RDWR)
             self._open.clear()
+
+    def retarget(self, target: tuple[str, int]) -> None:
+        """The broker behind the link was started again, on another port."""
+        self._target = target
 
     def heal(self) -> None:
         self._is_cut = False
