@@ -20,6 +20,7 @@ from tests.servers.kafka.admin_requests import (
 )
 from tests.servers.kafka.raw import RawClient
 
+from qanat.broker.settings.topic_settings import TOPIC_SETTINGS
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
 from qanat.replication.leader import Leader
@@ -42,7 +43,7 @@ def test_a_topics_settings_have_value_and_source(client: RawClient, version: int
     configs = {config.name: config for config in found.configs}
 
     assert (found.error_code, found.resource_type, found.resource_name) == (0, TOPIC, "orders")
-    assert len(configs) == 35
+    assert len(configs) == len(TOPIC_SETTINGS)
     retention = configs["retention.ms"]
     assert (retention.value, retention.config_source, retention.read_only) == ("1000", FROM_TOPIC, False)
     assert [(one.name, one.value, one.source) for one in retention.synonyms] == [
@@ -174,7 +175,8 @@ WRONG: list[tuple[int, str, list[tuple[str, int, str | None]], int, str]] = [
     (BROKER, "1", [("num.partitions", SET, "9")], 42, "Cannot update these configs dynamically: Set(num.partitions)"),
     (BROKER, "9", [("num.partitions", SET, "9")], 42, "Unexpected broker id, expected 1, but received 9"),
     (BROKER, "x", [("num.partitions", SET, "9")], 42, "Broker id must be an integer, but it is: x"),
-    (16, "1", [("interval.ms", SET, "9")], 42, "There are no configurations of the type CLIENT_METRICS here yet."),
+    (8, "1", [("root", SET, "DEBUG")], 42, "There are no configurations of the type BROKER_LOGGER here yet."),
+    (16, "1", [("interval.ms", SET, "9")], 42, "Invalid value 9 for interval.ms, interval must be between 100 and"),
     (99, "1", [("interval.ms", SET, "9")], 42, "Unknown resource type 99"),
 ]
 
