@@ -270,3 +270,26 @@ async def test_the_lag_of_every_subscription_is_listed() -> None:
 
         assert {row.client: row.lag for row in listed} == {"one": 3, "two": 10, "three": 0, "four": 4}
         assert not any(row.unknown_lags for row in listed)
+
+
+# Members
+
+
+async def test_a_member_that_connects_again_has_its_partitions_at_once_and_its_former_connection_ends() -> None:
+    async with serving() as broker, PushPeer(broker) as first, PushPeer(broker) as second:
+        await feed(broker, *SYMBOLS)
+        wanted = Subscribe(1, topics=["prices"], group="g", member="till-7")
+        await first.ask(wanted)
+        assert await take(first, 2) == SYMBOLS[:2]
+        await asyncio.sleep(0.2)
+
+        await second.ask(wanted)
+
+        while (frame := await first.frame()).type != FrameType.DISCONNECT:
+            pass
+        assert control(Disconnect, frame).reason == "superseded"
+        assert (await take(second, 3))[-3:] == SYMBOLS[2:]
+        await feed(broker, "later")
+        assert await take(second, 1) == ["later"], "the end of the former connection took nothing from it"
+        await asyncio.sleep(0.3)
+        assert await committed_offset(broker, "g") == 6

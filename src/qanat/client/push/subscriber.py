@@ -11,6 +11,7 @@ Rule 2: RESET and READY have their place between the records: whoever takes reco
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -69,6 +70,8 @@ class Subscriber:
         self._settings = settings
         self._topics = list(topics)
         self._mode = Mode(settings.mode) if settings.mode else (Mode.LOG if settings.group_id else Mode.ALL)
+        self._member = str(uuid.uuid4())
+        """The group knows it again after a broker was lost, and gives its partitions back at once."""
         self._servers = list(settings.bootstrap_servers)
         """The one to connect to next is first."""
         self.positions = Positions(positions)
@@ -217,6 +220,7 @@ class Subscriber:
             client=settings.client_id,
             topics=self._topics,
             group=settings.group_id,
+            member=self._member if self._mode is Mode.LOG else "",
             mode=self._mode,
             start=Start(settings.auto_offset_reset),
             positions=self.positions.rows(is_all=self._mode is Mode.ALL),

@@ -130,7 +130,8 @@ class ConsumerMembership:
     def _owns(self, partitions: Iterable[TopicPartition]) -> bool:
         return self.is_joined and set(partitions) <= set(self._named(self._member.owned))
 
-    async def close(self) -> None:
+    async def close(self, *, is_leaving: bool = True) -> None:
+        """Give everything back and leave the group; not so where another place goes on under the member's id."""
         await self._stop_reconciling()
         for_close = self._named(sorted(self._member.owned))
         if for_close and self.is_joined:
@@ -140,7 +141,7 @@ class ConsumerMembership:
         if self._heart is not None:
             self._heart.cancel()
             await asyncio.wait([self._heart])
-        if self.is_joined or self._is_asking:
+        if is_leaving and (self.is_joined or self._is_asking):
             deadline = Deadline.after(min(_LEAVE_S, self._cluster.timeout_s))
             with contextlib.suppress(QanatError):
                 await self._coordinator.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, self._member.leave_request(), deadline)

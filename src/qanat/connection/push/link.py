@@ -49,6 +49,7 @@ FINAL = frozenset(
         "group-refused",
         "no-group",
         "unreadable",
+        "superseded",
     }
 )
 """Reasons after which another connection would fare no better."""

@@ -484,6 +484,8 @@ class PushConnection(asyncio.BufferedProtocol):
         counts, ids = self.partition_counts, self.topic_ids
         answer = Ack(v=VERSION, features=list(FEATURES), partitions=counts, topic_ids=ids, mode=mode)
         self.send(FrameType.ACK, frame_id, b"" if self.is_plain else encode_control(answer))
+        if mode is Mode.LOG and wanted.member:
+            self._server.supersede(wanted.group, wanted.member)
         make = QueueSubscription if mode is Mode.QUEUE else LogSubscription
         self.subscription = make(self, wanted)
         self.attend()

@@ -100,6 +100,9 @@ class PushHost(Protocol):
 
     def closed(self, connection: Any) -> None: ...
 
+    def supersede(self, group: str, member: str) -> None:
+        """A member of a group is here over a new connection: end the one that it has."""
+
     def keep(self, work: Coroutine[Any, Any, None]) -> None: ...
 
     def note_end(self, connection: Any, reason: str, message: str) -> None: ...

@@ -18,6 +18,7 @@ from qanat.servers.push.connected_consumers import connected_consumers
 from qanat.servers.push.connection import PushConnection
 from qanat.servers.push.fresh_batches import FreshBatches
 from qanat.servers.push.shared_payloads import SharedPayloads
+from qanat.servers.push.subscription import LogSubscription
 from qanat.servers.push.turns import LatePass, Wheel
 from qanat.telemetry.events import RateLimitedEvent, failure
 from qanat.wire.push.control import ConnectedConsumer
@@ -112,6 +113,15 @@ class PushServer:
         self._wheel.discard(connection)
         self._attended.discard(connection)
         self._late.discard(connection)
+
+    def supersede(self, group: str, member: str) -> None:
+        for connection in list(self._connections):
+            subscription = connection.subscription
+            if isinstance(subscription, LogSubscription) and (subscription.group, subscription.member) == (
+                group,
+                member,
+            ):
+                subscription.supersede()
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         """Finish this after its connection is gone."""

@@ -66,6 +66,9 @@ class LogSubscription:
         self._topics = {name: index for index, name in enumerate(wanted.wanted)}
         self.mode = wanted.chosen_mode
         self.group = wanted.group
+        self.member = ""
+        """The id in the group."""
+        self._is_superseded = False
         credit = CreditWindow(wanted.credit.records, wanted.credit.bytes)
         self.session = PushSession(credit, connection.now_ms(), is_committing=self.mode is Mode.LOG)
         self._readers = PartitionReaders(connection, self.session, wanted)
@@ -89,7 +92,7 @@ class LogSubscription:
         """Take the partitions, or join the group; raises where that is refused."""
         if self.mode is Mode.LOG:
             terms = PlaceTerms(rebalance_ms=_REBALANCE_MS)
-            member_id = str(uuid.uuid4())
+            member_id = self.member = self._wanted.member or str(uuid.uuid4())
             self._membership = ConsumerMembership(self._cluster, self.group, list(self._topics), self, terms, member_id)
             self._membership.start()
             self._spawn(self._watch_membership(self._membership))
@@ -103,12 +106,17 @@ class LogSubscription:
         except QanatError as fault:
             self._connection.end("group-refused", str(fault))
 
+    def supersede(self) -> None:
+        """The member goes on over another connection: it does not leave the group with this one."""
+        self._is_superseded = True
+        self._connection.end("superseded", f"member {self.member} has another connection")
+
     async def close(self) -> None:
         """Leave the group; what is acknowledged is committed first."""
         self.is_over = True
         self._readers.close()
         if self._membership is not None:
-            await self._membership.close()
+            await self._membership.close(is_leaving=not self._is_superseded)
         if self._commit_task is not None:
             await asyncio.wait([self._commit_task])
         if self._commit_timer is not None:

@@ -86,6 +86,8 @@ class Subscribe(Struct, frozen=True, omit_defaults=True):
     topic: Name = ""
     topics: Topics = []
     group: Name = ""
+    member: Name = ""
+    """In mode `log`: the member's id in the group, which its client has drawn and keeps for all its connections."""
     mode: Mode | None = None
     start: Start = Start.EARLIEST
     positions: Positions = []
