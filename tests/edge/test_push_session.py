@@ -315,3 +315,10 @@ def test_credit_is_half_and_mostly_out_by_records_or_by_bytes() -> None:
             window.take(*record)
             seen.append((window.is_half_out, window.is_mostly_out))
         assert seen == [(False, False)] * 4 + [(True, False)] * 2 + [(True, True)] * 2
+
+
+def test_credit_without_measure_does_not_make_the_broker_remember_without_measure() -> None:
+    window = CreditWindow(2**40, 2**40)
+    assert (window.max_records, window.max_bytes) == (1_000_000, 2**30)
+    window.grant(5, 2**40)
+    assert (window.max_records, window.max_bytes) == (5, 2**30)

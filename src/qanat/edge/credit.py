@@ -6,6 +6,9 @@ Rule 2: something larger than the whole credit is sent alone: otherwise it would
 
 from __future__ import annotations
 
+RECORDS_MAX, BYTES_MAX = 1_000_000, 1024 * 1024 * 1024
+"""The most that counts: the broker remembers every frame that is not acknowledged."""
+
 
 class CreditWindow:
     """The credit of one subscription."""
@@ -13,10 +16,14 @@ class CreditWindow:
     __slots__ = ("max_bytes", "max_records", "out_bytes", "out_records")
 
     def __init__(self, max_records: int, max_bytes: int) -> None:
-        self.max_records = max_records
-        self.max_bytes = max_bytes
         self.out_records = 0
         self.out_bytes = 0
+        self.grant(max_records, max_bytes)
+
+    def grant(self, records: int, size: int) -> None:
+        """The client grants so much from now on."""
+        self.max_records = min(records, RECORDS_MAX)
+        self.max_bytes = min(size, BYTES_MAX)
 
     @property
     def is_open(self) -> bool:

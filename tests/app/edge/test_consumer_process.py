@@ -190,6 +190,7 @@ def free_port() -> int:
         (("--topic", "a"), {"CONSUMER_PORT": "x"}, "consumer.port = 'x' (environment variable CONSUMER_PORT): a whole"),
         (("--topic", "a"), {"BROKER_PORT": "70000"}, "broker.port = '70000'"),
         (("--topic", "a", "--config", "wrong.yml"), {}, "unknown setting 'consumer.topik' (wrong.yml line 2)"),
+        (("--config", "twice.yml"), {}, "consumer.topic is given twice: twice.yml line 1 and twice.yml line 2"),
         (("--topic", "a", "--config", "nothing.yml"), {}, "cannot read the settings file nothing.yml"),
         (("--topic", "a", "--data-dir", "file"), {}, "file"),
         (("--topic", "a", "-X", "sasl.mechanism=NONE"), {}, "sasl"),
@@ -199,6 +200,7 @@ def test_a_wrong_setting_gets_one_sentence(
     tmp_path: Path, arguments: tuple[str, ...], variables: dict[str, str], sentence: str
 ) -> None:
     (tmp_path / "wrong.yml").write_text("consumer:\n  topik: prices\n")
+    (tmp_path / "twice.yml").write_text("consumer.topic: a\nconsumer: {topic: b}\n")
     (tmp_path / "file").write_text("")
     refused = subprocess.run(
         [*QANAT, "edge", "consumer", *arguments],

@@ -149,7 +149,7 @@ class QueueSubscription:
         verdict = Verdict.ACCEPT if ack is None or ack.verdict is None else ack.verdict
         held = self._queue.settle(frame_id, verdict)
         if ack is not None and ack.credit is not None:
-            self.credit.max_records, self.credit.max_bytes = ack.credit.records, ack.credit.bytes
+            self.credit.grant(ack.credit.records, ack.credit.bytes)
         if held is None:
             return
         place = self._places[held.at]

@@ -117,10 +117,9 @@ class PushServer:
     def supersede(self, group: str, member: str) -> None:
         for connection in list(self._connections):
             subscription = connection.subscription
-            if isinstance(subscription, LogSubscription) and (subscription.group, subscription.member) == (
-                group,
-                member,
-            ):
+            if not isinstance(subscription, LogSubscription):
+                continue
+            if (subscription.group, subscription.member) == (group, member):
                 subscription.supersede()
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:

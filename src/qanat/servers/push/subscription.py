@@ -192,8 +192,7 @@ class LogSubscription:
 
     def acknowledge(self, frame_id: int, ack: Ack | None) -> None:
         if ack is not None and ack.credit is not None:
-            self.session.credit.max_records = ack.credit.records
-            self.session.credit.max_bytes = ack.credit.bytes
+            self.session.credit.grant(ack.credit.records, ack.credit.bytes)
         now_ms = self._connection.now_ms()
         if self.session.is_answer(frame_id, now_ms):
             self._refreshes.acknowledge(frame_id, ack)

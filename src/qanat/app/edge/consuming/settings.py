@@ -85,6 +85,8 @@ def load(flags: Iterable[SourceValue], file: Path | None, environment: Mapping[s
         if name not in NAMES:
             hint = did_you_mean(name, NAMES, f"known are {', '.join(NAMES)}")
             raise InvalidSettingError(f"unknown setting {value.name!r} ({value.origin}){hint}")
+        if name in values:
+            raise InvalidSettingError(f"{name} is given twice: {values[name].origin} and {value.origin}")
         values[name] = SourceValue(name, value.text, value.origin)
     for name in NAMES:
         variable = variable_of(name)
