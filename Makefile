@@ -40,7 +40,7 @@ help: ## show this list
 setup: $(READY) ## make .venv with Qanat (editable) and every tool
 	@echo "Ready: $(BIN)/qanat --help"
 
-demo: $(READY) ## the demonstration: a broker, the pipeline on Spark, the log; four minutes at most
+demo: $(READY) ## the demonstration: a broker, the pipeline on Spark, the log; four minutes at most; ARGS=--stay keeps its console
 	@$(BIN)/python -m demo $(ARGS)
 
 test: $(READY) ## run the tests; make test ARGS="-k retention -x"

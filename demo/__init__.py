@@ -17,6 +17,7 @@ The queue:
 - `chapters`      the log used directly: durable appends, reads as columns, a crash and its recovery, compaction
 - `metrics`       made-up but lifelike measurements, and their totals to compare with
 - `edge`          five prices from a registry to a consumer application
+- `console`       the web console of the run: kept as a bundle, or live
 - `writer`        the process that is killed in the crash chapter
 
 `claims` holds the checks' exception; `python -m demo` runs all. Rule: the demonstration imports only `qanat`.

@@ -1,4 +1,4 @@
-"""Runs the demonstration and prints its results: `python -m demo [--records N]`."""
+"""Runs the demonstration and prints its results: `python -m demo [--records N] [--stay]`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.table import Table
 
 from demo import broker, chapters, edge
 from demo.claims import claim
+from demo.console import show_console
 from demo.metrics import Totals
 from demo.spark_chapter import show_pipeline
 from qanat.model.errors import QanatError
@@ -34,6 +35,7 @@ def main() -> int:
         "--minutes", type=int, default=FLEET_MINUTES, help="minutes that the fleet measures (default: %(default)s)"
     )
     parser.add_argument("--report", type=Path, default=REPORT, help="folder of the report (default: %(default)s)")
+    parser.add_argument("--stay", action="store_true", help="serve the web console at the end, until Ctrl-C")
     arguments = parser.parse_args()
     if arguments.minutes < 1:
         parser.error("--minutes must be at least 1")
@@ -45,6 +47,9 @@ def main() -> int:
             console.print("[bold]Qanat at work[/]: a broker, the data pipeline on Spark, and the log underneath.\n")
             show_pipeline(console, Path(folder).absolute() / "pipeline", arguments.minutes, arguments.report)
             _show_queue(console, Path(folder), arguments.records)
+            pipeline, queue = (Path(folder).absolute() / name / "broker" for name in ("pipeline", "."))
+            data = pipeline if pipeline.exists() else queue
+            show_console(console, data, arguments.report, is_staying=arguments.stay)
     except QanatError as fault:
         console.print(f"[bold red]The demonstration failed:[/] {fault}")
         return 1

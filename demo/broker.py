@@ -49,6 +49,8 @@ def running_broker(folder: Path, port: int = 0) -> Iterator[Running]:
     finally:
         process.kill()
         process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
 
 
 def produce(address: str, records: int, progress: Progress) -> tuple[Records, float]:
