@@ -52,8 +52,10 @@ def _names(kind: ResourceType, image: MetadataImage) -> Iterable[str]:
     match kind:
         case ResourceType.TOPIC:
             return sorted(image.topics)
-        case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
+        case ResourceType.BROKER:
             return map(str, sorted(image.brokers))
+        case ResourceType.BROKER_LOGGER:
+            return ()  # They have no settings here.
         case ResourceType.CLIENT_METRICS:
             return sorted(image.client_metrics)
         case ResourceType.GROUP:

@@ -1,6 +1,6 @@
 /** Records of a topic: seek, search, live tail, produce, edit and republish, download. */
 
-import { get, patch, path, post, query, stream } from "../api.js";
+import { Problem, get, patch, path, post, query, stream } from "../api.js";
 import { Badge, Component, Dialog, Doing, Field, Refusal, Screen, createRef, html, say } from "../widgets.js";
 import { contentOf, count, csvCell, download, hex, indented, isJson, kindOf, time } from "../formats.js";
 
@@ -9,6 +9,8 @@ const TAIL_MS = 250;
 const BUDGET_MS = 700;
 const PAGE = 100;
 const LAST_SEARCHED = 1_000_000;
+/** Addresses of requests may have 8 KB, of which conditions and cursors need some. */
+const ADDRESS_MAX = 6000;
 const FORMATS = { "": "As it is", avro: "Avro", protobuf: "Protobuf" };
 
 /** How values of a topic are decoded in this tab, where the reader said so; a schema is too long for an address. */
@@ -231,6 +233,12 @@ class Decode extends Screen {
     return { value_format: given.format || "none", value_schema: given.schema ?? "", value_message: given.message ?? "", value_framing: given.framing ?? "none" };
   }
 
+  /** In this tab: the schema goes with each request, in its address. */
+  useHere = (parameters) => {
+    if (query(parameters).length > ADDRESS_MAX) throw new Problem(0, { detail: "The schema is too long for the address of a request: save it for everybody, as a setting of the topic." });
+    this.props.onDone(parameters);
+  };
+
   /** For everybody: a setting of the topic, which the broker checks. */
   save = async () => {
     const given = Object.fromEntries(new FormData(this.form.current.closest("form")));
@@ -253,7 +261,7 @@ class Decode extends Screen {
 
   show(known) {
     const { format } = this.state;
-    return html`<${Doing} label="Show" act=${async (given) => this.props.onDone(this.parameters(given))} extra=${html`<button type="button" onClick=${this.save}>Save for everybody</button>`}>
+    return html`<${Doing} label="Show" act=${async (given) => this.useHere(this.parameters(given))} extra=${html`<button type="button" onClick=${this.save}>Save for everybody</button>`}>
       <div class="fields" ref=${this.form}>
         <${Field} label="Format"><select name="format" value=${format} autofocus onChange=${(event) => this.setState({ format: event.target.value })}>${Object.entries(FORMATS).map(([value, label]) => html`<option value=${value} selected=${value === format}>${label}</option>`)}</select><//>
         ${format && html`<${Field} label="Prefix of a schema registry"><select name="framing"><option value="none">None</option><option value="confluent" selected=${known.value_framing === "confluent"}>Confluent's, five bytes</option></select><//>`}
