@@ -308,13 +308,13 @@ def test_a_client_lags_once_it_owes_an_answer_for_longer_than_its_way_takes() ->
     assert not made.is_lagging(3_015), "what it owes now is younger"
 
 
-def test_credit_is_half_and_mostly_out_by_records_or_by_bytes() -> None:
+def test_credit_is_mostly_out_by_records_or_by_bytes() -> None:
     for window, record in ((CreditWindow(8, 1_000), (1, 1)), (CreditWindow(1_000, 8), (1, 1))):
         seen = []
         for _ in range(8):
             window.take(*record)
-            seen.append((window.is_half_out, window.is_mostly_out))
-        assert seen == [(False, False)] * 4 + [(True, False)] * 2 + [(True, True)] * 2
+            seen.append(window.is_mostly_out)
+        assert seen == [False] * 6 + [True] * 2
 
 
 def test_credit_without_measure_does_not_make_the_broker_remember_without_measure() -> None:

@@ -31,11 +31,6 @@ class CreditWindow:
         return self.out_records < self.max_records and self.out_bytes < self.max_bytes
 
     @property
-    def is_half_out(self) -> bool:
-        """Whether more than half of it is out."""
-        return 2 * self.out_records > self.max_records or 2 * self.out_bytes > self.max_bytes
-
-    @property
     def is_mostly_out(self) -> bool:
         """Whether more than three quarters of it are out: who has so much in hand can wait for more."""
         return 4 * self.out_records > 3 * self.max_records or 4 * self.out_bytes > 3 * self.max_bytes

@@ -37,9 +37,9 @@ async def test_a_batch_is_found_where_the_log_has_it_and_nowhere_else() -> None:
         found = fresh.find(here, 5, 6)
 
         assert found is not None
-        header = read_header(found)
+        header = read_header(found.view)
         assert (header.base_offset, header.leader_epoch) == (5, here.leader_epoch)
-        assert [one.value for one in decode_records(found, 1_000)] == [b"v"]
+        assert [one.value for one in decode_records(found.view, 1_000)] == [b"v"]
         fresh.appended(here, batch(bytes(BYTES_MAX)), 6, 1)
         assert fresh.find(here, 6, 7) is None, "too large to keep"
 

@@ -72,20 +72,27 @@ class Sender:
         """Send a record; the future has its place once it is durable."""
         await self._room.acquire()
         try:
-            link = await self._connected(topic)
+            link = self._link
+            is_ready = link is not None and link.is_open and topic in self._topics and self._whole.is_set()
+            if link is None or not is_ready or self._opening.locked():
+                link = await self._connected(topic)
         except BaseException:
             self._room.release()
             raise
         done: asyncio.Future[Metadata] = asyncio.get_running_loop().create_future()
-        done.add_done_callback(lambda _: self._room.release())
+        done.add_done_callback(self._settled)
         place = self._topics[topic]
         number = self._choose(topic, key) if partition is None else partition
         record = PushedRecord(place, number, -1, NO_SEQUENCE, time.time_ns() // 1_000_000, key, value, headers)
         deadline = Deadline.after(self._settings.delivery_timeout_ms / 1000)
         self._number_and_send(_Sending(topic, record, done, deadline), link)
-        with suppress(UnreachableError, OutOfTimeError):  # Then it is sent again, or fails: its future says so.
-            await link.wait_writable()
+        if not link.is_writable:
+            with suppress(UnreachableError, OutOfTimeError):  # Then it is sent again, or fails: its future says so.
+                await link.wait_writable()
         return done
+
+    def _settled(self, _: asyncio.Future[Metadata]) -> None:
+        self._room.release()
 
     def _number_and_send(self, sending: _Sending, link: PushLink) -> None:
         if self._identity is not None:

@@ -26,7 +26,7 @@ from qanat.connection.push.receiving import Positions, ResumePoint
 from qanat.connection.push.refreshing import Refresh, RefreshEvent, RefreshFrames, Repeated
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
-from qanat.wire.batch_header import read_header, split_batches
+from qanat.wire.batch_header import split_batches
 from qanat.wire.push.control import (
     VERSION,
     Ack,
@@ -42,7 +42,8 @@ from qanat.wire.push.control import (
 )
 from qanat.wire.push.data import PushedBatches, PushedRecord, decode_data
 from qanat.wire.push.frames import FrameType, PushFrame
-from qanat.wire.records import decode_records
+from qanat.wire.record_reader import build_records
+from qanat.wire.records import open_batch
 
 if TYPE_CHECKING:
     Delivered = Record[bytes | None, bytes | None]
@@ -102,7 +103,9 @@ class Subscriber:
         pause_s = self._settings.retry_backoff_ms / 1000
         while not self._ready:
             try:
-                link = await self._connected()
+                link = self._link
+                if link is None or not link.is_open:
+                    link = await self._connected()
                 self._take(await link.receive(), link)
                 pause_s = self._settings.retry_backoff_ms / 1000
             except (UnreachableError, OutOfTimeError) as fault:
@@ -255,11 +258,11 @@ class Subscriber:
             data = decode_data(frame.payload)
             found = self._one(data) if isinstance(data, PushedRecord) else self._many(data)
             if found:
-                self.positions.has(found[0].topic_partition)
-            # A frame has records of one partition, in order: where the first is new, all are.
-            first = found[0] if found and self._mode is Mode.ALL else None
-            if first is not None and not self.positions.is_new(first.topic_partition, first.offset):
-                found = [one for one in found if self.positions.is_new(one.topic_partition, one.offset)]
+                at = found[0].topic_partition
+                self.positions.has(at)
+                # A frame has records of one partition, in order: where the first is new, all are.
+                if self._mode is Mode.ALL and not self.positions.is_new(at, found[0].offset):
+                    found = [one for one in found if self.positions.is_new(at, one.offset)]
             for number, record in enumerate(found, 1):
                 self._ready.append((record, frame.id, number == len(found)))
             if not found:
@@ -296,21 +299,22 @@ class Subscriber:
         ]
 
     def _many(self, data: PushedBatches) -> list[Delivered]:
-        topic, found = self._topics[data.topic], []
+        found: list[Delivered] = []
         for batch in split_batches(data.batches):
-            epoch = read_header(batch).leader_epoch
-            found += [
-                Record(
-                    topic,
-                    data.partition,
-                    one.offset,
-                    one.timestamp,
-                    one.key,
-                    one.value,
-                    one.headers,
-                    leader_epoch=epoch,
-                )
-                for one in decode_records(batch, _INFLATED_BYTES_MAX)
-                if one.offset >= data.first_offset
-            ]
+            header, payload = open_batch(batch, _INFLATED_BYTES_MAX)
+            is_fixed = header.is_log_append_time
+            found += build_records(
+                payload,
+                header.record_count,
+                header.last_offset_delta,
+                data.first_offset - header.base_offset,
+                header.base_offset,
+                header.max_timestamp if is_fixed else header.base_timestamp,
+                is_fixed,
+                Record,
+                self._topics[data.topic],
+                data.partition,
+                0,
+                header.leader_epoch,
+            )
         return found

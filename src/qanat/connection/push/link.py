@@ -75,7 +75,8 @@ class PushLink(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._reader = PushFrameReader(_PAYLOAD_MAX)
         self._frames: deque[PushFrame] = deque()
-        self._arrived = asyncio.Event()
+        self._waiting: asyncio.Future[None] | None = None
+        """Of who waits for a frame."""
         self._can_write = asyncio.Event()
         self._can_write.set()
         self._fault: Exception | None = None
@@ -144,7 +145,8 @@ class PushLink(asyncio.Protocol):
                 self._frames.append(frame)
         if self._reader.fault is not None:
             self._end(self._reader.fault)
-        self._arrived.set()
+        elif self._frames:
+            self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -161,9 +163,13 @@ class PushLink(asyncio.Protocol):
     def _end(self, fault: Exception) -> None:
         if self._fault is None:
             self._fault = fault
-        self._arrived.set()
+        self._wake()
         self._can_write.set()
         self.close()
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
 
     def _tick(self) -> None:
         now = self._loop.time()
@@ -190,6 +196,11 @@ class PushLink(asyncio.Protocol):
             self._transport.write(encode_frame(frame_type, frame_id, payload))
         return frame_id
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether `wait_writable` would neither wait nor raise."""
+        return self._fault is None and self._can_write.is_set()
+
     async def wait_writable(self) -> None:
         """Wait while the socket is full."""
         await self._can_write.wait()
@@ -201,8 +212,11 @@ class PushLink(asyncio.Protocol):
         while not self._frames:
             if self._fault is not None:
                 raise self._fault
-            self._arrived.clear()
-            await self._arrived.wait()
+            self._waiting = self._loop.create_future()
+            try:
+                await self._waiting
+            finally:
+                self._waiting = None
         return self._frames.popleft()
 
     async def ask(self, value: Control, deadline: Deadline) -> Ack:

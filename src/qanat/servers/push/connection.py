@@ -181,8 +181,6 @@ class PushConnection(asyncio.BufferedProtocol):
         security = self.security
         return security is None or security.access(self._server.broker, self, 0).may_topic(Operation.WRITE, topic)
 
-    # Turns
-
     @property
     def due_ms(self) -> int:
         """When it is to be looked after next, if nothing happens before."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from qanat.edge.push_session import Place, PushSession
+from qanat.edge.push_session import NO_LIMIT, Place, PushSession
 from qanat.model.errors import CorruptBatchError, QanatError
 from qanat.model.ids import TopicPartition
 from qanat.servers.push.shared_payloads import RECORDS_MAX, PayloadKey, Payloads, SharedPayloads
 from qanat.wire.batch_header import BatchHeader
-from qanat.wire.push.data import PushedRecord, batches_front, encode_record
+from qanat.wire.push.data import batches_front, encode_fields
 from qanat.wire.push.frames import FrameType, frame_header
 from qanat.wire.push.plain import plain_record
 from qanat.wire.record_reader import split_records
@@ -22,6 +22,7 @@ from qanat.wire.records import open_batch, wrapped
 from qanat.wire.visible_batches import Aborted, visible_batches
 
 if TYPE_CHECKING:
+    from qanat.servers.push.fresh_batches import FreshBatch
     from qanat.wire.record_reader import RawRecord
 
 UNREADABLE = "unreadable"
@@ -123,6 +124,7 @@ class Deliveries:
 
     def _encoded(self, records: list[RawRecord], header: BatchHeader) -> Iterator[tuple[int, bytes]]:
         at, base, epoch, base_timestamp = self._at, header.base_offset, header.leader_epoch, header.base_timestamp
+        topic, partition = self._topic, at.partition
         fixed = header.max_timestamp if header.is_log_append_time else None
         begun = self._session.cursors[at].place.offset if header.record_count > RECORDS_MAX else base
         for _, delta, offset_delta, key, value, headers in records:
@@ -133,8 +135,7 @@ class Deliveries:
             if self._is_plain:
                 yield offset, plain_record(at.topic, at.partition, offset, timestamp, key, value)
             else:
-                record = PushedRecord(self._topic, at.partition, epoch, offset, timestamp, key, value, headers)
-                yield offset, encode_record(record)
+                yield offset, encode_fields(topic, partition, epoch, offset, timestamp, key, value, headers)
 
     def _records(self, batch: memoryview, header: BatchHeader) -> list[RawRecord]:
         if self._opened is not None and self._opened[0] == header.base_offset:
@@ -180,6 +181,16 @@ class Deliveries:
         if is_at_limit and cursor.place.offset < cursor.limit:
             session.skip(at, Place(cursor.limit, cursor.place.epoch))
         return chunks
+
+    def fresh_frame(self, batch: FreshBatch, now_ms: int) -> list[Chunk] | None:
+        """The frame of a batch that begins at the cursor; None where it takes the longer way."""
+        session, cursor = self._session, self._session.cursors[self._at]
+        size, records = len(batch.view), batch.next_offset - batch.base_offset
+        if not self._has_batches or cursor.limit != NO_LIMIT or not session.credit.fits(records, size):
+            return None
+        front = batches_front(self._topic, self._at.partition, batch.leader_epoch, batch.base_offset, batch.next_offset)
+        frame_id = session.sent(self._at, Place(batch.next_offset, batch.leader_epoch), records, size, now_ms)
+        return [frame_header(_DATA, frame_id, len(front) + size) + front, batch.view]
 
     def forget(self) -> None:
         """The partition is read from another place: a batch that has left in part is opened again."""

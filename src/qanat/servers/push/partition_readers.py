@@ -10,9 +10,9 @@ Rule 2: before every delivery the permission to read is looked up: a removed one
 Rule 3: a topic that was deleted and made again is another topic: the subscriber is told by RESET before any record of
         it, and no position in the former one counts for it.
 Rule 4: where nothing leaves, something is waited for: an ACK, more records, a leader, or the end of the connection.
-Rule 5: a subscriber that owes answers has records in hand: its next ones leave in the common late pass, and once three
-        quarters of its credit are out not before it has answered. So what slow consumers cost does not depend on how
-        often records are written, and quick ones go first.
+Rule 5: a subscriber that owes answers has records in hand: its next ones leave in the common late pass, at once when it
+        has answered half of them, and not at all while three quarters of its credit are out. So what slow consumers
+        cost does not depend on how often records are written, and quick ones go first.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ from qanat.wire.push.control import Reset, Subscribe, encode_control
 from qanat.wire.push.frames import FrameType
 
 if TYPE_CHECKING:
+    from qanat.servers.push.fresh_batches import FreshBatch
     from qanat.servers.push.ports import PushClient
     from qanat.servers.push.refreshing import SubscriberRefreshes
 
 _READ_BYTES = 256 * 1024
 """Read of one partition at once; then others have their turn."""
-_LATE_READ_BYTES = 16 * 1024
-_LATE_BYTES = 4 * 1024
+_LATE_READ_BYTES = 4 * 1024
+_LATE_BYTES = 1024
 """Of single records that leave at once in the late pass, so that it holds the event loop for a moment only."""
 _PAUSE_S = 0.25
 """Pause after a read that failed."""
@@ -98,6 +99,8 @@ class PartitionReaders:
         self._is_scheduled = False
         self._is_late = False
         """Whether this is the late pass."""
+        self._sent_out = 0
+        """Records that were without an ACK when the last ones left."""
         self._loop = asyncio.get_running_loop()
         self.is_over = False
 
@@ -194,7 +197,8 @@ class PartitionReaders:
         for reader in self._behind.values():
             reader.is_full = False
         credit = self._session.credit
-        if not credit.is_half_out or not self._session.is_lagging(self._connection.now_ms()):
+        has_used_half = 2 * credit.out_records <= self._sent_out
+        if has_used_half or not self._session.is_lagging(self._connection.now_ms()):
             self.schedule()
         elif not credit.is_mostly_out:
             self._connection.deliver_late()
@@ -222,20 +226,8 @@ class PartitionReaders:
         partition = self._led(reader)
         if partition is None:
             return
-        offset = self._session.cursors[reader.at].place.offset
         try:
-            found = self._read(partition, offset)
-            if found is None:
-                self._begin(reader, self._read_later(reader, read_cold(partition, offset, self._room)))
-            elif not found.views:
-                self._wait(reader, partition)
-            elif self._deliver(reader, found):
-                if self._session.cursors[reader.at].place.offset >= partition.end_of_reading(is_committed=True):
-                    self._wait(reader, partition)
-                elif self._is_late:
-                    self._connection.deliver_late()
-                elif self._session.may_send(reader.at):
-                    self.schedule()
+            self._read(reader, partition, self._session.cursors[reader.at].place.offset)
         except OffsetOutOfRangeError:
             self._resume(reader, resumed_here(partition, self._session.cursors[reader.at].place))
         except (CorruptBatchError, CorruptLogError) as fault:
@@ -245,13 +237,38 @@ class PartitionReaders:
             reader.partition = None  # The leadership ended meanwhile; the next tick looks for the leader again.
             self._connection.attend()
 
-    def _read(self, partition: Partition, offset: int) -> ReadBatches | None:
-        """What is in memory, preferably as it was written just now."""
+    def _read(self, reader: _Reader, partition: Partition, offset: int) -> None:
+        """Send what is in memory, preferably as it was appended just now."""
         end_offset = partition.end_of_reading(is_committed=True)
         fresh = self._connection.fresh.find(partition, offset, end_offset)
-        if fresh is not None:
-            return ReadBatches((fresh,), (), end_offset)
-        return read_here(partition, offset, self._room)
+        if fresh is not None and self._deliver_fresh(reader, partition, fresh, end_offset):
+            return
+        found = read_here(partition, offset, self._room) if fresh is None else ReadBatches((fresh.view,), (), offset)
+        if found is None:
+            self._begin(reader, self._read_later(reader, read_cold(partition, offset, self._room)))
+        elif not found.views:
+            self._wait(reader, partition)
+        elif self._deliver(reader, found):
+            if self._session.cursors[reader.at].place.offset >= partition.end_of_reading(is_committed=True):
+                self._wait(reader, partition)
+            elif self._is_late:
+                self._connection.deliver_late()
+            elif self._session.may_send(reader.at):
+                self.schedule()
+
+    def _deliver_fresh(self, reader: _Reader, partition: Partition, fresh: FreshBatch, end_offset: int) -> bool:
+        """Send a batch as it was appended just now; whether that was possible."""
+        chunks = reader.deliveries.fresh_frame(fresh, self._connection.now_ms())
+        if chunks is None:
+            return False
+        self._connection.send_chunks(chunks)
+        self._sent_out = self._session.credit.out_records
+        reader.damaged_ms = None
+        if fresh.next_offset >= end_offset:
+            self._wait(reader, partition)
+        else:
+            self.schedule()
+        return True
 
     @property
     def _room(self) -> int:
@@ -264,6 +281,7 @@ class PartitionReaders:
         chunks = reader.deliveries.frames(found.views, found.aborted, self._connection.now_ms(), room)
         if chunks:
             self._connection.send_chunks(chunks)
+            self._sent_out = self._session.credit.out_records
         if self.refreshes:
             self.refreshes.go_on()
         if self._session.cursors[reader.at].place.offset != before:

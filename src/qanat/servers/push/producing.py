@@ -146,7 +146,7 @@ class PushProducer:
     def _append_numbered(self, at: TopicPartition, row: _Row, fields: BatchFields) -> Coroutine[Any, Any, None] | None:
         """Append a record of an idempotent producer as a batch; those behind it need not wait for its ACK."""
         partition = find_writable(self._broker, at.topic, at.partition, ALL)
-        batch = _batch([row], fields)
+        batch = _batch_of_one(row, fields)
         if partition is None:
             return self._append_one(at, batch, row.frame_id)
         self._unacknowledged += row.size
@@ -284,6 +284,12 @@ class PushProducer:
             self._refuse(frame_id, fault.code.name.lower().replace("_", "-"), str(fault))
             return
         self._answer(frame_id, encode_control(Ack(partition=at.partition, offset=found[at.partition])))
+
+
+def _batch_of_one(row: _Row, fields: BatchFields) -> bytearray:
+    moment = row.timestamp if row.timestamp >= 0 else time.time_ns() // 1_000_000
+    payload = encode_records([(0, 0, 0, row.key, row.value, row.headers)], HEADER_SIZE)
+    return sealed(payload, fields, Codec.NONE, 1, 0, moment, moment)
 
 
 def _batch(rows: list[_Row], fields: BatchFields | None = None) -> bytearray:

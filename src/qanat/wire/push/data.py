@@ -62,7 +62,20 @@ class PushedBatches(NamedTuple):
 
 
 def encode_record(record: PushedRecord) -> bytes:
-    topic, partition, epoch, offset, timestamp, key, value, headers = record
+    return encode_fields(*record)
+
+
+def encode_fields(
+    topic: int,
+    partition: int,
+    epoch: int,
+    offset: int,
+    timestamp: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Headers,
+) -> bytes:
+    """The same from its fields: for many records at once."""
     event = DELETE if value is None else MESSAGE
     key_length = -1 if key is None else len(key)
     front = _RECORD.pack(RECORD, topic, partition, epoch, offset, timestamp, event, key_length)
