@@ -74,7 +74,7 @@ def test_a_forged_role_is_refused() -> None:
         ("l3-2", Place(Role.L3, ("l2-9",)), "parent l2-9 has no role yet"),
         ("l3-2", Place(Role.L3, ("l2-1", "l2-1")), "listed twice"),
         ("l3/2", Place(Role.L3), "no name of a node"),
-        ("l3-2", Place(Role.L3, url="ftp://somewhere"), "should be like http://"),
+        ("l3-2", Place(Role.L3, url="ftp:somewhere"), "should be like http://"),
         ("l3-2", Place(Role.L3, topics=("",)), "topics should be"),
     ],
 )

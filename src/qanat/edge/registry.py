@@ -23,6 +23,7 @@ from qanat.edge.topology import EVERYTHING, VERSION_MAX, Dialect, Parent, Role, 
 PARENTS_MAX = 16
 TOPICS_MAX = 1000
 URL_LENGTH_MAX = 500
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://.")
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
@@ -115,9 +116,11 @@ def _misspelled(node: str, url: str | None) -> Refusal | None:
         return Refusal(Why.INVALID, f"{node[:100]!r} is no name of a node: use up to 100 letters, digits, . _ and -")
     if url is None:
         return None
-    is_url = url.startswith(("http://", "https://")) and url.isprintable() and " " not in url
+    is_url = _URL.match(url) is not None and url.isprintable() and " " not in url
     if not is_url or url.endswith("/") or len(url) > URL_LENGTH_MAX:
-        return Refusal(Why.INVALID, f"url {url[:100]!r} should be like http://broker.example:8080")
+        return Refusal(
+            Why.INVALID, f"url {url[:100]!r} should be like http://broker.example:8080, or have the scheme of a plug-in"
+        )
     return None
 
 

@@ -16,6 +16,8 @@ from enum import Enum
 from msgspec import Struct, field
 
 EVERYTHING = ("*",)
+OWN_SCHEMES = ("http", "https")
+"""Of parents that need no plug-in."""
 VERSION_MAX = 2**53 - 1
 """The largest version: JSON readers in other languages have no larger integers."""
 _INTERNAL = "__"
@@ -47,6 +49,15 @@ class Parent(Struct, frozen=True, omit_defaults=True):
     node: str
     url: str
     dialect: Dialect = Dialect.BATCHES
+
+    @property
+    def scheme(self) -> str:
+        return self.url.partition("://")[0]
+
+    @property
+    def is_feed(self) -> bool:
+        """Whether it gives messages, and is no Qanat broker."""
+        return self.dialect is Dialect.JSON or self.scheme not in OWN_SCHEMES
 
 
 class Topology(Struct, frozen=True):

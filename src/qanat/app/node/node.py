@@ -41,6 +41,7 @@ from qanat.servers.kafka.listener import KafkaListener
 from qanat.telemetry.events import log_event
 
 if TYPE_CHECKING:
+    from qanat.edge.feeds import Feed, FeedSettings
     from qanat.servers.http.listener import HttpListener
     from qanat.servers.metrics.listener import MetricsListener
 
@@ -226,7 +227,7 @@ class Node:
 
         check_url("registry.url", self.settings.edge.registry_url)
         url = None if self.http is None else self.http.address
-        node = EdgeNode(self.broker, str(self.settings.node_id), self.settings.edge, url)
+        node = EdgeNode(self.broker, str(self.settings.node_id), self.settings.edge, url, _feed)
         self.broker.edge_node = node
         await node.start()
         opened.push_async_callback(node.close)
@@ -256,6 +257,12 @@ def _network(name: str) -> Network:
     from qanat.app.node.plugins import network
 
     return network(name)
+
+
+def _feed(scheme: str, settings: FeedSettings) -> Feed:
+    from qanat.app.node.plugins import feed
+
+    return feed(scheme, settings)
 
 
 def assignors(names: list[str]) -> dict[str, Assignor] | None:

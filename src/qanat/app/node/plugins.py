@@ -7,6 +7,7 @@
 | `qanat.authenticators`      | `SecuritySettings`            | `security.authentication.Authenticator`          |
 | `qanat.authorizers`         | `SecuritySettings`            | `security.authorization.Authorizer`              |
 | `qanat.networks`            | nothing                       | `connection.network.Network`                     |
+| `qanat.pipes`               | `edge.feeds.FeedSettings`     | `edge.feeds.Feed`                                |
 
 Rule: only names that are installed under one of these groups are loaded. A setting chooses among them; it cannot name
       code.
@@ -20,6 +21,8 @@ from typing import Any
 
 from qanat.app.settings.node_settings import BUILT_IN_NETWORK
 from qanat.connection.network import Network
+from qanat.edge.feeds import Feed, FeedSettings
+from qanat.edge.topology import OWN_SCHEMES
 from qanat.groups.assignors.assignor import Assignor
 from qanat.log.directories.storage_engine import StorageEngine
 from qanat.log.settings import DirectorySettings
@@ -33,6 +36,7 @@ STORAGE_ENGINES = "qanat.storage_engines"
 ASSIGNORS = "qanat.partition_assignors"
 AUTHENTICATORS = "qanat.authenticators"
 AUTHORIZERS = "qanat.authorizers"
+PIPES = "qanat.pipes"
 
 
 def storage_engine(name: str, settings: DirectorySettings) -> StorageEngine:
@@ -77,6 +81,16 @@ def authorizer(settings: SecuritySettings, built_in: Iterable[str]) -> Authorize
     """The authorizer that the settings name; `built_in` are those that need no package."""
     make = _loaded(AUTHORIZERS, "authorizer", settings.authorizer_class_name, InvalidSettingError, built_in)
     found: Authorizer = make(settings)
+    return found
+
+
+def feed(scheme: str, settings: FeedSettings) -> Feed:
+    """The feed of a parent whose URL has this scheme."""
+    make = _loaded(PIPES, "pipe", scheme, InvalidSettingError, OWN_SCHEMES)
+    try:
+        found: Feed = make(settings)
+    except Exception as fault:
+        raise InvalidSettingError(f"pipe {scheme!r} cannot be used: {fault or type(fault).__name__}") from fault
     return found
 
 

@@ -22,16 +22,17 @@ from urllib.parse import urlencode
 import msgspec
 
 from qanat.broker.edge.http_client import HttpAnswer, HttpClient, SilentError
-from qanat.broker.edge.json_feed import ask_feed
+from qanat.broker.edge.json_feed import JsonFeed, ask_feed
 from qanat.broker.edge.mirrored_topics import MirroredTopics
 from qanat.connection.faults import UnreachableError
 from qanat.edge.backoff import spread
+from qanat.edge.feeds import Feed, FeedSettings, MakeFeed
 from qanat.edge.health import Health, LagAge
 from qanat.edge.mirror import STOPPED_RETRY_MS, Stop, Wait
 from qanat.edge.pace import Pace, in_order
 from qanat.edge.parents import ParentChoice
 from qanat.edge.settings import EdgeSettings
-from qanat.edge.topology import Dialect, Parent, Topology, is_loop, is_wanted
+from qanat.edge.topology import OWN_SCHEMES, Parent, Topology, is_loop, is_wanted
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.telemetry.events import log_event
@@ -71,8 +72,9 @@ def _now_ms() -> int:
 class DownPipe:
     """The pipe of one node. `run` until cancelled; `steer` with each topology."""
 
-    def __init__(self, node: str, settings: EdgeSettings, mirrors: MirroredTopics) -> None:
+    def __init__(self, node: str, settings: EdgeSettings, mirrors: MirroredTopics, make_feed: MakeFeed) -> None:
         self._node = node
+        self._make_feed = make_feed
         self._settings = settings
         self._mirrors = mirrors
         self._patterns: tuple[str, ...] = ()
@@ -89,6 +91,7 @@ class DownPipe:
         self.requests = self.failures = self.received_bytes = 0
         self._clients: tuple[Parent, list[HttpClient]] | None = None
         """To the present parent: one, and one for what is asked for ahead; they take turns."""
+        self._feed: tuple[Parent, Feed] | None = None
         self._ahead: deque[_Asked] = deque()
         """What was asked for after the answer that is waited for or applied."""
         self._steered = asyncio.Event()
@@ -181,9 +184,9 @@ class DownPipe:
     # One request
 
     async def _ask(self, parent: Parent) -> int:
+        if parent.is_feed:
+            return await self._ask_feeds(parent, await self._feed_of(parent))
         client = await self._client_of(parent)
-        if parent.dialect is Dialect.JSON:
-            return await self._ask_feeds(parent, client)
         if self._ahead:
             asked = self._ahead.popleft()
         else:
@@ -244,7 +247,20 @@ class DownPipe:
             given_up.add_done_callback(_take_exception)
             given_up.cancel()
 
-    async def _ask_feeds(self, parent: Parent, client: HttpClient) -> int:
+    async def _feed_of(self, parent: Parent) -> Feed:
+        if self._feed is not None and self._feed[0] == parent:
+            return self._feed[1]
+        await self.close()
+        if parent.scheme in OWN_SCHEMES:
+            feed: Feed = JsonFeed(await self._client_of(parent), self._node)
+        else:
+            feed = self._make_feed(
+                parent.scheme, FeedSettings(parent.url, self._node, self._settings.edge_authorization)
+            )
+        self._feed = parent, feed
+        return feed
+
+    async def _ask_feeds(self, parent: Parent, feed: Feed) -> int:
         """One request for each topic; the feed may park it where there is only one."""
         names = [one for one in self._patterns if not one.endswith("*")]
         offered = [PipedTopic(name, f"feed:{parent.node}/{name}", 1) for name in names]
@@ -255,7 +271,7 @@ class DownPipe:
         for position in wanted:
             self.requests += 1
             wait_s = PARKED_S if len(wanted) == 1 else 0.0
-            piece, records = await ask_feed(client, self._node, position, self._settings.pipe_batch_size, wait_s)
+            piece, records = await ask_feed(feed, position, self._settings.pipe_batch_size, wait_s)
             self.received_bytes += len(records)
             await self._apply((piece,), [records], [position])
             is_news = is_news or len(records) > 0
@@ -341,6 +357,9 @@ class DownPipe:
 
     async def close(self) -> None:
         self._give_up_ahead()
+        feed, self._feed = self._feed, None
+        if feed is not None:
+            await feed[1].close()
         clients, self._clients = self._clients, None
         for one in () if clients is None else clients[1]:
             await one.close()

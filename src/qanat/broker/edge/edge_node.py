@@ -21,6 +21,7 @@ from qanat.broker.edge.mirrored_topics import MirroredTopics
 from qanat.broker.edge.up_pipe import UpPipe
 from qanat.connection.faults import UnreachableError
 from qanat.edge.backoff import Backoff, spread
+from qanat.edge.feeds import MakeFeed
 from qanat.edge.mirror import OnGap
 from qanat.edge.settings import EdgeSettings
 from qanat.edge.topology import Role, Topology, why_refused
@@ -35,14 +36,16 @@ _REGISTRY_BYTES_MAX = 1024 * 1024
 class EdgeNode:
     """One node. `start` when HTTP is served, `close` before the broker closes."""
 
-    def __init__(self, broker: EdgeHost, name: str, settings: EdgeSettings, own_url: str | None) -> None:
+    def __init__(
+        self, broker: EdgeHost, name: str, settings: EdgeSettings, own_url: str | None, make_feed: MakeFeed
+    ) -> None:
         self._broker = broker
         self.name = name
         self._settings = settings
         self._own_url = settings.edge_url or own_url
         self._state = EdgeState(broker.metadata.store)
         self.mirrors = MirroredTopics(broker, self._state, OnGap(settings.pipe_on_gap))
-        self.pipe = DownPipe(name, settings, self.mirrors)
+        self.pipe = DownPipe(name, settings, self.mirrors, make_feed)
         self.up = UpPipe(broker, settings, self._state)
         self.topology: Topology | None = None
         self.registry_fault = ""

@@ -1,4 +1,4 @@
-"""Feeds in JSON: a parent that is no Qanat broker answers with messages, which become batches at the feed's offsets.
+"""Feeds: messages of a parent that is no Qanat broker become batches at the feed's offsets. Here is the one in JSON:
 
     GET /api/v1/edge/feed/{topic}?node=local-001&offset=0&limit=100&timeout_ms=25000
 
@@ -11,68 +11,67 @@ Rule 1: a record has the feed's offset, so that the position is the end of the l
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any, Literal
 from urllib.parse import quote, urlencode
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import Struct
 
 from qanat.broker.edge.http_client import HttpClient
 from qanat.connection.faults import UnreachableError
+from qanat.edge.feeds import Feed, FeedAnswer, FeedGoneError, FeedMessage, FeedOffset
+from qanat.model.errors import QanatError
 from qanat.wire.pipe_answer import PipedPartition, PipeFaultError, PipePosition
 from qanat.wire.records import Record, encode_batch
 
 _EPOCH = 0
 _GONE = 416
-Offset = Annotated[int, Meta(ge=0, le=2**62)]
-
-
-class FeedMessage(Struct, frozen=True):
-    """One message."""
-
-    offset: Offset
-    type: Literal["M", "D"] = "M"
-    timestamp: int | None = None
-    """Milliseconds since 1970; the time of arrival without one."""
-    key: str | None = None
-    value: Any = None
-    """Text as it is, any other JSON as its text."""
-    headers: dict[str, str] = field(default_factory=dict)
-
-
-class FeedAnswer(Struct, frozen=True):
-    """Messages from an offset on."""
-
-    messages: list[FeedMessage]
-    next_offset: Offset
-    log_start_offset: Offset = 0
 
 
 class _Gone(Struct, frozen=True):
-    log_start_offset: Offset
+    log_start_offset: FeedOffset
 
 
 _ANSWERS = msgspec.json.Decoder(FeedAnswer)
 _STARTS = msgspec.json.Decoder(_Gone)
 
 
-async def ask_feed(
-    client: HttpClient, node: str, position: PipePosition, limit: int, wait_s: float
-) -> tuple[PipedPartition, memoryview]:
+class JsonFeed:
+    """A feed in JSON over HTTP."""
+
+    def __init__(self, client: HttpClient, node: str) -> None:
+        self._client = client
+        self._node = node
+
+    async def pull(self, topic: str, offset: int, limit: int, wait_s: float) -> FeedAnswer:
+        query = {"node": self._node, "offset": offset, "limit": limit, "timeout_ms": round(wait_s * 1000)}
+        target = f"/api/v1/edge/feed/{quote(topic, safe='')}?{urlencode(query)}"
+        answer = await self._client.request("GET", target, wait_s=wait_s, is_repeatable=True)
+        if answer.status not in (200, _GONE):
+            raise UnreachableError(f"the feed of {topic} answers with status {answer.status}")
+        try:
+            if answer.status == _GONE:
+                raise FeedGoneError(_STARTS.decode(answer.body).log_start_offset)
+            return _ANSWERS.decode(answer.body)
+        except msgspec.MsgspecError as fault:
+            raise PipeFaultError(f"the feed of {topic} cannot be read: {fault}") from None
+
+    async def close(self) -> None:
+        """Do nothing: the pipe closes its client."""
+
+
+async def ask_feed(feed: Feed, position: PipePosition, limit: int, wait_s: float) -> tuple[PipedPartition, memoryview]:
     """What a feed has from a position on, as a parent in batches would say it."""
-    query = {"node": node, "offset": position.offset, "limit": limit, "timeout_ms": round(wait_s * 1000)}
-    target = f"/api/v1/edge/feed/{quote(position.topic, safe='')}?{urlencode(query)}"
-    answer = await client.request("GET", target, wait_s=wait_s, is_repeatable=True)
-    if answer.status not in (200, _GONE):
-        raise UnreachableError(f"the feed of {position.topic} answers with status {answer.status}")
     try:
-        if answer.status == _GONE:
-            start = _STARTS.decode(answer.body).log_start_offset
-            return PipedPartition(position.topic, 0, "", start, start), memoryview(b"")
-        found = _ANSWERS.decode(answer.body)
-    except msgspec.MsgspecError as fault:
-        raise PipeFaultError(f"the feed of {position.topic} cannot be read: {fault}") from None
-    records = _batch(found, position)
+        found = await feed.pull(position.topic, position.offset, limit, wait_s)
+        records = _batch(found, position)
+    except FeedGoneError as gone:
+        start = gone.log_start_offset
+        return PipedPartition(position.topic, 0, "", start, start), memoryview(b"")
+    except QanatError:
+        raise
+    except Exception as fault:  # noqa: BLE001 - a plug-in's fault ends its request, not the pipe
+        reason = f"{type(fault).__name__}: {fault}"[:300]
+        raise UnreachableError(f"the feed of {position.topic} cannot be read: {reason}") from None
     end = max(found.next_offset, position.offset if not found.messages else 0)
     piece = PipedPartition(position.topic, 0, "", found.log_start_offset, end, size=len(records))
     return piece, memoryview(records)

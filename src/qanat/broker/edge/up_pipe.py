@@ -25,7 +25,7 @@ from qanat.connection.faults import UnreachableError
 from qanat.edge.backoff import Backoff
 from qanat.edge.pace import Pace, in_order
 from qanat.edge.settings import EdgeSettings
-from qanat.edge.topology import Dialect, Parent, Topology, is_wanted
+from qanat.edge.topology import Parent, Topology, is_wanted
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.telemetry.events import log_event
@@ -124,7 +124,7 @@ class UpPipe:
 
     def steer(self, topology: Topology) -> None:
         """Send records to this parent from now on."""
-        parent = next((one for one in topology.parents if one.dialect is Dialect.BATCHES), None)
+        parent = next((one for one in topology.parents if not one.is_feed), None)
         if parent == self.parent:
             return
         self.parent = parent
