@@ -28,7 +28,7 @@ Place = tuple[int, int]
 COMMIT_S = 2.0
 """How long a commit may take on a busy machine; handlers commit five times a second."""
 OUTAGE_S = 20.0
-"""For so long after the kill of a broker, commits may fail."""
+"""For so long after the kill of a broker, commits may fail; longer where none is seen to succeed."""
 REASON_S = 30.0
 """For so long after a fault its effect may appear: a client that lost its broker, a worker that was frozen."""
 
@@ -244,12 +244,33 @@ class Judgement:
         evidence = self._evidence
         taken = [*evidence.frozen_s.get(ended.worker, ()), evidence.killed_s.get(ended.worker, since_s)]
         taken_s = min([since_s, *(one for one in taken if one >= ended.at_s)])
-        if any(taken_s - OUTAGE_S <= killed_s <= taken_s for killed_s in evidence.broker_killed_s):
+        if any(killed_s <= taken_s <= self._outage_end_s(killed_s) for killed_s in evidence.broker_killed_s):
             return True
         could_s = ended.at_s
         if self._handled.is_ordered:
             could_s = owner.committable_s(self._offsets[ended.partition], ended.offset)
         return taken_s <= could_s + COMMIT_S
+
+    def _outage_end_s(self, killed_s: float) -> float:
+        """Until when commits may fail after the kill of a broker: at least until the group is seen to commit again.
+
+        Nobody sees what a queue's group commits: then until all other groups do.
+        """
+        name = self._handled.name
+        groups = [name] if name in self._commits_s else list(self._commits_s)
+        again_s = [next((at for at in self._commits_s[group] if at > killed_s), float("inf")) for group in groups]
+        return max([killed_s + OUTAGE_S, *(one + COMMIT_S for one in again_s)])
+
+    @cached_property
+    def _commits_s(self) -> dict[str, list[float]]:
+        """When each group was seen to commit: an offset is higher than before."""
+        highest: dict[tuple[str, int], int] = {}
+        found: dict[str, list[float]] = defaultdict(list)
+        for one in sorted(self._evidence.seen, key=lambda seen: seen.at_s):
+            if one.offset > highest.get((one.group, one.partition), -1):
+                highest[one.group, one.partition] = one.offset
+                found[one.group].append(one.at_s)
+        return dict(found)
 
     @cached_property
     def _offsets(self) -> dict[int, list[int]]:

@@ -105,6 +105,20 @@ def test_an_ended_record_runs_again_only_where_it_could_not_be_committed() -> No
     assert judged(again, broker_killed_s=[later - OUTAGE_S - 1]) == problem
 
 
+def test_an_outage_lasts_until_a_commit_is_seen() -> None:
+    later = 4 + OUTAGE_S + 20
+    text = GOOD + f"{later} 2 begin 1\n{later + 1} 2 end 1"
+    before, again = Seen("h", 0, 1, 2.5), Seen("h", 0, 2, later - 1)
+    sooner = replace(again, at_s=4 + COMMIT_S)
+    problem = "h: 1 run again without a reason, first 1"
+
+    assert problem not in judged(text, seen=[before, again], broker_killed_s=[3.9])
+    assert problem in judged(text, seen=[before, sooner], broker_killed_s=[3.9])
+    other = [replace(one, group="other") for one in (before, again)]
+    assert judged(text, QUEUE, seen=other, broker_killed_s=[3.9]) == []
+    assert judged(text, QUEUE, seen=[replace(one, at_s=5.0) for one in other], broker_killed_s=[3.9]) == [problem]
+
+
 def test_what_ended_behind_an_unfinished_record_may_run_again() -> None:
     later = 4 + COMMIT_S + 1
     text = f"1 1 begin 0\n3 1 begin 1\n4 1 end 1\n{later} 2 begin 0\n{later + 1} 2 begin 1\n{later + 2} 2 end 0"
