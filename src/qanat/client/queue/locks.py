@@ -6,6 +6,7 @@ makes whole; whoever removes a record from `held` decides its fate, the other si
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -35,13 +36,15 @@ class VerdictTarget(Protocol):
 class PartitionLocks:
     """The held records of one partition at the broker that locked them."""
 
-    __slots__ = ("at", "held", "partition", "redelivered", "session", "topic")
+    __slots__ = ("accepted", "at", "held", "partition", "redelivered", "session", "topic")
 
     def __init__(self, at: Place, topic: str, session: VerdictTarget) -> None:
         self.at = at
         self.topic = topic
         self.partition = at[1]
         self.session = session
+        self.accepted: deque[int] = deque()
+        """Offsets that the user has accepted and the I/O loop has not seen: what nearly every verdict is."""
         self.held: dict[int, Lock] = {}
         self.redelivered: dict[int, int] = {}
         """Delivery counts above one: a record of an earlier delivery is not the one that is held."""

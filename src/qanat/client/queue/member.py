@@ -1,6 +1,7 @@
 """The queue consumer's work on the I/O loop: membership, sessions with brokers, and the buffer between them and polls.
 
-User threads touch three things: they take chunks from the buffer, remove locks, and append verdicts to `_said`.
+User threads touch three things: they take chunks from the buffer, remove locks, and append verdicts: accepted offsets
+to their partition, others to `_said`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from qanat.connection.share_sessions import Kind, Place, Verdicts
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 
-_RENEW = int(Kind.RENEW)
+_ACCEPT, _RENEW = int(Kind.ACCEPT), int(Kind.RENEW)
 _LINGER_S = 0.001
 """How long verdicts gather before they wake a session."""
 _PIGGYBACK_S = 0.01
@@ -58,6 +59,7 @@ class QueueMember:
         self._assignment: Assignment = {}
         self.locks: dict[tuple[str, int], PartitionLocks] = {}
         self._said: deque[tuple[PartitionLocks, int, int]] = deque()
+        """Verdicts other than acceptance."""
         self._is_signalled = False
         self._buffer: deque[Chunk] = deque()
         self._buffered = 0
@@ -237,7 +239,10 @@ class QueueMember:
             is_held = is_held and (kind == _RENEW or locks.take(offset) is not None)
         if locks is None or not is_held:
             raise lock_lost(record.topic, record.partition, offset, "or it was acknowledged before")
-        self._said.append((locks, offset, kind))
+        if kind == _ACCEPT:
+            locks.accepted.append(offset)
+        else:
+            self._said.append((locks, offset, kind))
         if not self._is_signalled:
             self._is_signalled = True
             self._io.soon(self._gather)
@@ -258,7 +263,12 @@ class QueueMember:
         self.collect()
 
     def collect(self) -> None:
-        """Hand the verdicts to the sessions of their brokers."""
+        """Hand the verdicts to the sessions of their brokers.
+
+        A renewal is said before the record is accepted: what is counted here as accepted has its renewal in `_said`.
+        """
+        places = [locks for session in self._sessions.values() for locks in session.locks.values() if locks.accepted]
+        counts = [len(locks.accepted) for locks in places]
         said, take = self._said, self._said.popleft
         last: PartitionLocks | None = None
         verdicts: Verdicts = {}
@@ -274,6 +284,9 @@ class QueueMember:
             verdicts[offset] = kind
         if last is not None:
             last.session.acknowledge(last, verdicts)
+        for locks, count in zip(places, counts, strict=True):
+            next_accepted = locks.accepted.popleft
+            locks.session.acknowledge(locks, {next_accepted(): _ACCEPT for _ in range(count)})
 
     async def flush(self, timeout_s: float) -> None:
         """Wait until brokers have answered all verdicts; raises `LockLostError` for those that came too late."""
