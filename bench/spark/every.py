@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shutil import which
+from subprocess import CalledProcessError
 
 from bench.spark import __main__ as workloads
 from bench.spark import pipelines, remote_ingest
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     for name, measure in _parts(records, given).items():
         try:
             found = measure()
-        except EngineFailedError as fault:
+        except (EngineFailedError, CalledProcessError) as fault:
             print(f"bench.spark.every: {name}: {fault}", file=sys.stderr)
             return 2
         rows += [replace(one, figure=f"{name}: {one.figure}") for one in found.rows]
