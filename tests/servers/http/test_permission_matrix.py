@@ -46,6 +46,7 @@ ROWS: dict[str, tuple[str, Any]] = {
     "consume": (f"/consume?topic={TOPIC}&count=1", None),
     "read_topic": (f"/api/v1/topics/{TOPIC}/records?count=1", None),
     "search_topic": (f"/api/v1/topics/{TOPIC}/search?count=1", None),
+    "search_by_body": (f"/api/v1/topics/{TOPIC}/search", {"count": 1}),
     "topic_traffic": (f"/api/v1/topics/{TOPIC}/traffic", None),
     "cluster_traffic": ("/api/v1/cluster/traffic", None),
     "diagnose": ("/api/v1/diagnosis", None),

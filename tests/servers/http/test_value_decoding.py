@@ -106,6 +106,21 @@ def test_a_wrong_schema_is_refused_when_it_is_set(node: ServedNode, configs: dic
     assert (answer.status, reason in answer.json["detail"]) == (400, True), answer.body
 
 
+def test_a_schema_that_no_address_holds_goes_in_a_body(node: ServedNode) -> None:
+    topic(node, "long", payments()[:5])
+    body = {
+        "value_format": "avro",
+        "value_schema": json.dumps({**PAYMENT, "doc": "x" * 100_000}),
+        "where": "json.amount == 4",
+        "from": "earliest",
+    }
+    answer = node.post("/api/v1/topics/long/search", body)
+    assert [one["value"] for one in answer.json["messages"]] == [{"amount": 4, "by": "user-4"}]
+    wrong = node.post("/api/v1/topics/long/search", {"form": "avro"})
+    assert (wrong.status, "form" in wrong.json["detail"]) == (400, True)
+    assert node.post("/api/v1/topics/absent/search", body).status == 404
+
+
 def test_streams_decode_as_well(node: ServedNode) -> None:
     import http.client
 

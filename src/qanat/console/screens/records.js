@@ -1,6 +1,6 @@
 /** Records of a topic: seek, search, live tail, produce, edit and republish, download. */
 
-import { Problem, get, patch, path, post, query, stream } from "../api.js";
+import { get, patch, path, post, query, stream } from "../api.js";
 import { Badge, Component, Dialog, Doing, Field, Refusal, Screen, createRef, html, say } from "../widgets.js";
 import { contentOf, count, csvCell, download, hex, indented, isJson, kindOf, time } from "../formats.js";
 
@@ -51,6 +51,15 @@ export default class Records extends Component {
     return { where, partition, ...this.state.decoding, encoding: "text", count: isNewest ? 500 : PAGE, budget_ms: BUDGET_MS, ...place };
   }
 
+  /** A piece of the search; a long schema goes in a body. */
+  ask(cursor, signal) {
+    const { name } = this.props;
+    const asked = { ...this.parameters(), cursor };
+    if (query(asked).length <= ADDRESS_MAX) return get(path`/topics/${name}/search` + query(asked), signal);
+    const given = Object.entries(asked).filter(([, value]) => value !== undefined && value !== null && value !== "");
+    return post(path`/topics/${name}/search`, { ...Object.fromEntries(given), ...(asked.partition === "" ? {} : { partition: Number(asked.partition) }) }, signal);
+  }
+
   /** Search from the beginning of the range, or from where the search before came to. */
   search = async (cursor = null) => {
     this.stop();
@@ -63,7 +72,7 @@ export default class Records extends Component {
       this.partitions ??= (await get(path`/topics/${this.props.name}`, aborting.signal)).partitions;
       let isDone = false;
       while (!isDone) {
-        const found = await get(path`/topics/${this.props.name}/search` + query({ ...this.parameters(), cursor }), aborting.signal);
+        const found = await this.ask(cursor, aborting.signal);
         cursor = found.next_cursor;
         const rows = [...this.state.rows, ...found.messages];
         isDone = found.is_complete || rows.length >= Math.min(goal, SHOWN_MAX);
@@ -79,6 +88,10 @@ export default class Records extends Component {
   /** Records as they arrive: the page keeps the newest, and draws a few times a second. */
   tail = () => {
     this.stop();
+    if (query(this.state.decoding ?? {}).length > ADDRESS_MAX) {
+      this.setState({ problem: { message: "The schema is too long for a live tail, which has only an address: save it for everybody, as a setting of the topic." } });
+      return;
+    }
     this.setState({ isTail: true, rows: [], scanned: 0, left: 0, problem: null, isComplete: false });
     let pending = [];
     const source = (this.source = stream(this.props.name, { ...this.state.decoding, where: this.state.where, from: "latest", encoding: "text" }));
@@ -233,12 +246,6 @@ class Decode extends Screen {
     return { value_format: given.format || "none", value_schema: given.schema ?? "", value_message: given.message ?? "", value_framing: given.framing ?? "none" };
   }
 
-  /** In this tab: the schema goes with each request, in its address. */
-  useHere = (parameters) => {
-    if (query(parameters).length > ADDRESS_MAX) throw new Problem(0, { detail: "The schema is too long for the address of a request: save it for everybody, as a setting of the topic." });
-    this.props.onDone(parameters);
-  };
-
   /** For everybody: a setting of the topic, which the broker checks. */
   save = async () => {
     const given = Object.fromEntries(new FormData(this.form.current.closest("form")));
@@ -261,7 +268,7 @@ class Decode extends Screen {
 
   show(known) {
     const { format } = this.state;
-    return html`<${Doing} label="Show" act=${async (given) => this.useHere(this.parameters(given))} extra=${html`<button type="button" onClick=${this.save}>Save for everybody</button>`}>
+    return html`<${Doing} label="Show" act=${async (given) => this.props.onDone(this.parameters(given))} extra=${html`<button type="button" onClick=${this.save}>Save for everybody</button>`}>
       <div class="fields" ref=${this.form}>
         <${Field} label="Format"><select name="format" value=${format} autofocus onChange=${(event) => this.setState({ format: event.target.value })}>${Object.entries(FORMATS).map(([value, label]) => html`<option value=${value} selected=${value === format}>${label}</option>`)}</select><//>
         ${format && html`<${Field} label="Prefix of a schema registry"><select name="framing"><option value="none">None</option><option value="confluent" selected=${known.value_framing === "confluent"}>Confluent's, five bytes</option></select><//>`}

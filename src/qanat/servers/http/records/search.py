@@ -223,6 +223,11 @@ async def search_topic(exchange: Exchange) -> Found:
     return Found(search.messages, str(whole), search.scanned, remaining, not left)
 
 
+async def search_by_body(exchange: Exchange) -> Found:
+    exchange.query = exchange.body
+    return await search_topic(exchange)
+
+
 async def _in_turn(exchange: Exchange, search: _Search) -> None:
     async with exchange.context.searching:
         await search.run()
@@ -259,6 +264,15 @@ OPERATIONS = (
         "Search a topic: records that meet a condition, a bounded piece with each request",
         "records",
         query=SearchQuery,
+        answer=Found,
+    ),
+    Operation(
+        "POST",
+        "/api/v1/topics/{topic}/search",
+        search_by_body,
+        "The same with its parameters in a body, for schemas that are too long for an address",
+        "records",
+        body=SearchQuery,
         answer=Found,
     ),
 )

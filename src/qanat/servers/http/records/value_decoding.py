@@ -19,7 +19,7 @@ class DecodingQuery(Parameters, frozen=True):
 
     value_format: Literal["avro", "protobuf", "none"] | None = None
     """Show values of Avro or Protobuf as JSON; `none` leaves them as they are, whatever the topic's settings say."""
-    value_schema: Annotated[str, Meta(max_length=32_768)] = ""
+    value_schema: Annotated[str, Meta(max_length=700_000)] = ""
     """Avro's schema as JSON; of Protobuf the base64 of a file descriptor set (`protoc --descriptor_set_out`)."""
     value_message: Annotated[str, Meta(max_length=1000)] = ""
     """The message of Protobuf, where the descriptor has several."""
