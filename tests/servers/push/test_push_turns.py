@@ -3,7 +3,10 @@
 import asyncio
 import time
 
+import pytest
+
 from qanat.model.ids import TopicPartition
+from qanat.servers.push import turns
 from qanat.servers.push.shared_payloads import PayloadKey, SharedPayloads
 from qanat.servers.push.turns import SLOT_MS, LatePass, Wheel
 
@@ -79,6 +82,26 @@ async def test_the_event_loop_goes_on_between_the_members_of_a_late_pass() -> No
             seen.add(len(served))
 
     assert len(seen) > 10, f"the loop saw only {sorted(seen)}"
+
+
+async def test_a_late_pass_goes_on_as_soon_as_records_have_left_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "LATE_S", 0.0)
+    monkeypatch.setattr(turns, "_PAUSE_S", 60.0)
+    monkeypatch.setattr(turns, "_AT_ONCE_S", 0.0)
+    served: list[int] = []
+    late: LatePass[int] = LatePass(served.append)
+    for member in range(3):
+        late.add(member)
+    late.records_left()
+    assert served == [], "it has not begun"
+    await asyncio.sleep(0.01)
+    assert served == [0]
+
+    late.records_left()
+    late.records_left()
+    await asyncio.sleep(0.01)
+
+    assert served == [0, 1], "one at a time"
 
 
 async def test_a_closed_late_pass_serves_nobody() -> None:

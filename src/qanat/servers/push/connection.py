@@ -63,9 +63,8 @@ class PushConnection(asyncio.BufferedProtocol):
 
     def __init__(self, server: PushHost, endpoint: PushEndpoint, principal: Principal) -> None:
         self._server = server
-        self.payloads = server.payloads
-        self.fresh = server.fresh
-        self.now_ms = server.now_ms
+        self.payloads, self.fresh = server.payloads, server.fresh
+        self.now_ms, self.records_left = server.now_ms, server.records_left
         self._is_reading = True
         self._transport: asyncio.Transport | None = None
         security = endpoint.security
@@ -116,9 +115,6 @@ class PushConnection(asyncio.BufferedProtocol):
         self.dialogue.heard_ms = self._server.now_ms()
         self._waiting.extend(self._reader.received(bytes(self._server.scratch[:nbytes])))
         self._advance()
-
-    def eof_received(self) -> bool | None:
-        return None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None

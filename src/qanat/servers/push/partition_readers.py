@@ -262,7 +262,7 @@ class PartitionReaders:
         if chunks is None:
             return False
         self._connection.send_chunks(chunks)
-        self._sent_out = self._session.credit.out_records
+        self._left()
         reader.damaged_ms = None
         if fresh.next_offset >= end_offset:
             self._wait(reader, partition)
@@ -281,7 +281,7 @@ class PartitionReaders:
         chunks = reader.deliveries.frames(found.views, found.aborted, self._connection.now_ms(), room)
         if chunks:
             self._connection.send_chunks(chunks)
-            self._sent_out = self._session.credit.out_records
+            self._left()
         if self.refreshes:
             self.refreshes.go_on()
         if self._session.cursors[reader.at].place.offset != before:
@@ -291,6 +291,12 @@ class PartitionReaders:
             raise CorruptBatchError(f"{reader.at}: there is no batch at offset {before} where one should be")
         reader.is_full = True
         return False
+
+    def _left(self) -> None:
+        """Frames have left."""
+        self._sent_out = self._session.credit.out_records
+        if not self._is_late:
+            self._connection.records_left()
 
     def _note_damage(self, reader: _Reader, fault: QanatError) -> None:
         """The next records are damaged: another replica may lead soon, and repair them; or the subscriber is told."""

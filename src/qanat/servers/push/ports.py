@@ -61,6 +61,9 @@ class PushClient(Protocol):
     def deliver_late(self) -> None:
         """Deliver to this client in the late pass."""
 
+    def records_left(self) -> None:
+        """Records have just left for this client, which is not late."""
+
 
 class PushEndpoint(Protocol):
     """The listener that a connection came over."""
@@ -97,6 +100,8 @@ class PushHost(Protocol):
     def attend(self, connection: Any) -> None: ...
 
     def deliver_late(self, connection: Any) -> None: ...
+
+    def records_left(self) -> None: ...
 
     def closed(self, connection: Any) -> None: ...
 

@@ -107,6 +107,10 @@ class PushServer:
         """Deliver in the late pass, with other subscribers that owe answers."""
         self._late.add(connection)
 
+    def records_left(self) -> None:
+        """Records have just left for a subscriber that is not late."""
+        self._late.records_left()
+
     def closed(self, connection: PushConnection) -> None:
         self._connections.discard(connection)
         self._unauthenticated.pop(connection, None)

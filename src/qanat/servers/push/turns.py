@@ -20,8 +20,9 @@ LATE_S = 0.025
 """Between the late passes: records that are written meanwhile leave together."""
 _AT_ONCE_S = 0.0001
 """How long a late pass holds the event loop."""
-_PAUSE_S = 0.001
-"""Then others have it."""
+_PAUSE_S = 0.005
+"""Then others have it: for so long, or until the next records have left for quick subscribers."""
+_LEAST_PAUSE_S = 0.0008
 
 
 class Wheel(Generic[Member]):
@@ -66,6 +67,9 @@ class LatePass(Generic[Member]):
         self._waiting: dict[Member, None] = {}
         self._turn: deque[Member] = deque()
         self._handle: asyncio.Handle | None = None
+        self._is_next = False
+        """Whether it goes on in the next turn of the event loop."""
+        self._next_s = 0.0
 
     def add(self, member: Member) -> None:
         """Serve it in the next pass."""
@@ -82,6 +86,14 @@ class LatePass(Generic[Member]):
         if self._handle is not None:
             self._handle.cancel()
 
+    def records_left(self) -> None:
+        """Records have just left for a quick subscriber: the time until the next ones is as long as it can be."""
+        if self._turn and not self._is_next and perf_counter() >= self._next_s:
+            if self._handle is not None:
+                self._handle.cancel()
+            self._is_next = True
+            self._handle = asyncio.get_running_loop().call_soon(self._go_on)
+
     def _begin(self) -> None:
         self._turn.extend(self._waiting)
         self._waiting.clear()
@@ -90,10 +102,13 @@ class LatePass(Generic[Member]):
     def _go_on(self) -> None:
         """Serve one at least, then let others have the event loop."""
         until = perf_counter() + _AT_ONCE_S
+        self._is_next = True
         while self._turn:
             self._serve(self._turn.popleft())
             if perf_counter() >= until:
                 break
+        self._is_next = False
+        self._next_s = perf_counter() + _LEAST_PAUSE_S
         loop = asyncio.get_running_loop()
         if self._turn:
             self._handle = loop.call_later(_PAUSE_S, self._go_on)
