@@ -14,6 +14,7 @@ The tree of brokers, child below parent:
 
 - `topology`       roles, parents, and which topology a node accepts
 - `registry`       who may register, which place a node may be given; loops and duplicates are refused
+- `node_state`     how a node does, as it tells its registry
 - `mirror`         one mirrored partition: what to do with a parent's answer, gaps, truncations
 - `parents`        which parent feeds a node, and when it returns to a better one; `health` of a pipe, `backoff` of both
 - `pace`           how much a pipe asks for at once: priority classes, bandwidth

@@ -305,3 +305,32 @@ async def ask(node: Node, method: str, path: str, body: Any) -> tuple[int, Any]:
     finally:
         await client.close()
     return answer.status, msgspec.json.decode(answer.body)
+
+
+def test_the_registry_shows_what_a_node_still_has_to_send(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with edge_node(tmp_path, "root-1") as root:
+            await plant(root)
+            await call(root, "DELETE", "/api/v1/topics/all-sales")
+            more = {"registry.poll.interval.ms": "100"}
+            async with edge_node(tmp_path, "pos-1") as alone:
+                await make_outbox(alone)
+                await sell(alone, 0, 3)
+            async with edge_node(tmp_path, "pos-1", url(root), **more):
+                pass  # It registers, and begins to ask.
+            async with edge_node(tmp_path, "pos-1", url(root), **more) as child:
+                await wait_until(
+                    lambda: "create it here" in (sender_of(child).fault if sender_of(child) else ""), "why"
+                )
+                for parents in (["root-1"], []):  # A change ends the question that waits; the next one has the state.
+                    await call(root, "PUT", "/api/v1/edge/nodes/pos-1", {"role": "POS", "parents": parents})
+                found: dict[str, Any] = {}
+                for _ in range(100):
+                    rows = (await call(root, "GET", "/api/v1/edge/nodes"))["nodes"]
+                    found = next(one["state"] for one in rows if one["node"] == "pos-1") or {}
+                    if found.get("up_lag_records") == 3:
+                        break
+                    await asyncio.sleep(0.1)
+                assert found["up_lag_records"] == 3
+
+    asyncio.run(run())

@@ -8,7 +8,7 @@ from qanat.app.edge.registry_calls import THERE, RegistryTarget
 from qanat.app.terminal.listing import Output, Row, print_rows
 from qanat.app.terminal.printable import printable
 
-_COLUMNS = ("node", "role", "depth", "parents", "topics", "version", "seen_ms_ago", "url", "instance")
+_COLUMNS = ("node", "role", "depth", "parents", "topics", "version", "seen_ms_ago", "state", "url", "instance")
 
 
 def tree(*, output: Output = "table", target: RegistryTarget = THERE) -> None:
@@ -16,7 +16,8 @@ def tree(*, output: Output = "table", target: RegistryTarget = THERE) -> None:
 
         qanat edge tree --registry http://centre.example:8080
 
-    Other parents and the node's topics stand beside it.
+    Other parents and the node's topics stand beside it, and what is not as it should be: records behind or still to go
+    up, a pipe that fails, partitions that stopped. A node says so when it asks, every 25 seconds at least.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ def rows_of(nodes: dict[str, dict[str, Any]]) -> list[Row]:
 
     def add(name: str, depth: int) -> None:
         node = nodes[name]
-        rows.append({column: depth if column == "depth" else node[column] for column in _COLUMNS})
+        rows.append({column: depth if column == "depth" else node.get(column) for column in _COLUMNS})
         for child in below.get(name, []):
             add(child, depth + 1)
 
@@ -89,4 +90,22 @@ def _described(node: dict[str, Any]) -> str:
         words.append("not registered yet")
     elif node["seen_ms_ago"] is not None:
         words.append(f"asked {node['seen_ms_ago'] / 1000:.0f} s ago")
+    words += _troubles(node.get("state") or {})
     return "  ".join(words)
+
+
+def _troubles(state: dict[str, Any]) -> list[str]:
+    """What a node has said of itself that is not as it should be."""
+    words: list[str] = []
+    if state.get("pipe", "HEALTHY") != "HEALTHY":
+        words.append(f"pipe {state['pipe']}")
+    for name, meaning in (
+        ("lag_records", "records behind"),
+        ("stopped", "partitions stopped"),
+        ("up_lag_records", "records to go up"),
+        ("up_waiting", "outboxes waiting"),
+        ("up_stopped", "outboxes stopped"),
+    ):
+        if state.get(name):
+            words.append(f"{state[name]} {meaning}")
+    return words

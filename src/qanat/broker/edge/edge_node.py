@@ -23,6 +23,7 @@ from qanat.connection.faults import UnreachableError
 from qanat.edge.backoff import Backoff, spread
 from qanat.edge.feeds import MakeFeed
 from qanat.edge.mirror import OnGap
+from qanat.edge.node_state import HEADER, NodeState, encode_state
 from qanat.edge.settings import EdgeSettings
 from qanat.edge.topology import Role, Topology, why_refused
 from qanat.model.errors import QanatError
@@ -63,6 +64,13 @@ class EdgeNode:
         self._tasks = [self._broker.park(work) for work in works]
         for task in self._tasks:
             task.add_done_callback(_report_end)
+
+    @property
+    def state(self) -> NodeState:
+        """What the registry is told."""
+        pipe, up = self.pipe, self.up
+        stopped = len(self.mirrors.stopped)
+        return NodeState(pipe.health, pipe.lag_records, stopped, up.lag_records, up.waiting, up.stopped)
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -123,8 +131,9 @@ class EdgeNode:
             self._is_registered = True
             return found
         seen = -1 if self.topology is None else self.topology.version
+        headers = {"If-None-Match": f'"{seen}"', HEADER: encode_state(self.state)}
         target = f"/api/v1/edge/topology/{quote(self.name, safe='')}?timeout_ms={round(_PARKED_S * 1000)}"
-        answer = await client.request("GET", target, headers={"If-None-Match": f'"{seen}"'}, wait_s=_PARKED_S)
+        answer = await client.request("GET", target, headers=headers, wait_s=_PARKED_S)
         return await self._take(answer)
 
     async def _take(self, answer: HttpAnswer) -> bool:

@@ -27,6 +27,7 @@ from qanat.cluster.store import (
     Refused,
     Revision,
 )
+from qanat.edge.node_state import NodeState
 from qanat.edge.registry import NodeEntry, Refusal, Why, catch_up, retire, topology_of
 from qanat.edge.topology import Topology
 from qanat.model.errors import StoreUnavailableError
@@ -50,6 +51,8 @@ class EdgeRegistry:
         self.revisions: dict[str, int] = {}
         self.seen_s: dict[str, float] = {}
         """When each node last asked this broker."""
+        self.states: dict[str, NodeState] = {}
+        """What each node said of itself then."""
         self._revision = Revision(0)
         self._started: asyncio.Task[None] | None = None
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}
@@ -108,6 +111,7 @@ class EdgeRegistry:
     def _forget(self, name: str) -> None:
         self.nodes.pop(name, None)
         self.revisions.pop(name, None)
+        self.states.pop(name, None)
         self._wake(name)
 
     def _wake(self, name: str) -> None:
@@ -163,6 +167,11 @@ class EdgeRegistry:
         return True
 
     # Topologies
+
+    def note_state(self, node: str, state: NodeState | None) -> None:
+        """A node has said how it does."""
+        if state is not None and node in self.nodes:
+            self.states[node] = state
 
     async def topology(self, node: str, seen: int, wait_s: float) -> Topology | None:
         """A node's topology, as soon as it is later than the one that the node has seen; None for an unknown node."""

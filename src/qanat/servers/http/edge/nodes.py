@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from qanat.edge.node_state import HEADER, NodeState, decode_state
 from qanat.edge.registry import NodeEntry, Place, Refusal, Registration, Why, assign, register, topology_of
 from qanat.edge.topology import EVERYTHING, Dialect, Parent, Role, Topology
 from qanat.servers.http.exchange import Exchange
@@ -66,6 +67,8 @@ class EdgeNodeView(msgspec.Struct):
     """Of its topology."""
     seen_ms_ago: int | None
     """Since it last asked this broker; None where it has not."""
+    state: NodeState | None
+    """How it did then, by its own words; None where it has not said."""
 
 
 class EdgeNodePage(msgspec.Struct):
@@ -129,6 +132,8 @@ async def topology(exchange: Exchange) -> Reply:
     query: TopologyQuery = exchange.query
     seen = _seen(exchange.header(b"if-none-match"))
     wait_s = min(query.timeout_ms, _PARKED_MAX_MS) / 1000
+    await exchange.context.broker.edge_registry.ready()
+    exchange.context.broker.edge_registry.note_state(node, decode_state(exchange.header(_STATE)))
     try:
         found = await exchange.context.broker.edge_registry.topology(node, seen, wait_s)
     except asyncio.CancelledError:
@@ -183,6 +188,7 @@ def _view(exchange: Exchange, name: str) -> EdgeNodeView:
         entry.instance,
         0 if found is None else found.version,
         None if seen_s is None else round((time.monotonic() - seen_s) * 1000),
+        registry.states.get(name),
     )
 
 
@@ -205,7 +211,11 @@ async def retire_node(exchange: Exchange) -> NodeRetired:
     return NodeRetired(node, "retired")
 
 
-_ETAG = {"If-None-Match": "the version of the topology that the node has"}
+_STATE = HEADER.lower().encode()
+_ETAG = {
+    HEADER: "how the node does, for `qanat edge tree`",
+    "If-None-Match": "the version of the topology that the node has",
+}
 
 OPERATIONS = (
     Operation(
