@@ -30,7 +30,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: guard performance security-fire spark-fire spark-backlog spark-connector bench-spark help setup demo test test-long test-data check format codec clients bench bench-kafka bench-peers bench-three bench-protected bench-http bench-failover bench-client bench-push fuzz-push sim sim-edge edge-fire sim-log bug-bank mutants growth stores chaos restart queue fuzz docs dist deploy-test clean distclean app-fire
+.PHONY: guard performance security-fire spark-fire spark-backlog spark-connector bench-spark help setup demo test test-long test-data check format codec clients bench bench-kafka bench-peers bench-three bench-protected bench-http bench-failover bench-client bench-push fuzz-push sim sim-edge edge-fire sim-log bug-bank mutants growth stores chaos restart queue fuzz docs dist deploy-test clean distclean app-fire diagnosis bench-console
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -95,6 +95,9 @@ bench-three: $(READY) ## compare three brokers with three of Apache Kafka; make 
 bench-protected: $(READY) ## compare a protected broker with Apache Kafka, TLS, SASL and ACLs on both sides; make bench-protected ARGS="--quick"
 	@$(BIN)/python -m bench.protected $(ARGS)
 
+bench-console: $(READY) ## the web console with 5,000 topics and 10,000 groups beside its bars; make bench-console ARGS="--topics 300 --groups 500"
+	@$(BIN)/python -m bench.console $(ARGS)
+
 bench-http: $(READY) ## compare the HTTP server with a bare handler; make bench-http ARGS="--quick"
 	@$(BIN)/python -m bench.http $(ARGS)
 
@@ -136,6 +139,9 @@ queue: $(READY) ## a queue with eight share consumers, some killed; make queue A
 
 app-fire: $(READY) ## an app of qanat.client while its workers and brokers are killed, on Qanat and on Apache Kafka; make app-fire ARGS="--on kafka --faults 100"
 	@$(BIN)/python -m verify.app_fire $(ARGS)
+
+diagnosis: $(READY) ## ten bottlenecks injected into real brokers, each of which qanat diagnose must name, then a minute of health; ARGS="--healthy 600"
+	@$(BIN)/python -m verify.diagnosis $(ARGS)
 
 spark-fire: $(READY) ## copy 1M records with Spark while driver, executors and broker are killed with -9
 	@$(BIN)/python -m verify.spark_fire $(ARGS)

@@ -9,6 +9,7 @@ Real processes:
 
 - `app_fire`      an app of `qanat.client` whose workers and brokers are killed, also on Kafka: `make app-fire`
 - `chaos`         three brokers in network namespaces under faults: `make chaos`
+- `diagnosis`     bottlenecks injected into brokers, which `qanat diagnose` must name: `make diagnosis`
 - `restart`       one broker that is killed, or loses power, under load: `make restart`
 - `exactly_once`  a transactional copy whose programs and broker are killed
 - `security_fire` secrets that are rotated, and an open cluster that is locked down, under load: `make security-fire`
