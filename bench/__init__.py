@@ -28,6 +28,7 @@ every record (with `share_client`); figures of the last three are in docs/perfor
 `peers` compares Qanat with systems that do not speak Kafka.
 `http` compares the HTTP server with a bare handler, `failover` measures the loss of one of three brokers, and the cost
 of many partitions.
+`console` measures the web console with very many topics and groups (make bench-console).
 `report` runs the parts of docs/performance/report.md one after the other and writes that page (make performance).
 `request` measures one small request inside the broker, without a client; `request_pairs` compares two trees by it,
 alternating. `regression` checks in seconds whether a path has become twice as slow (make guard); every test run checks

@@ -1,0 +1,100 @@
+"""What the console costs the broker: ten tabs, a scrape of the metrics, a search over records."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+
+from bench import processes
+from bench.client.bars import Bar
+from bench.console.stage import READ, RECORDS, Stage
+
+TABS = 10
+TAB_S = 5.0
+"""How often a screen asks again."""
+_PATHS = (
+    "/api/v1/cluster/traffic",
+    "/health",
+    "/api/v1/topics?traffic=true&sort=size_bytes&limit=100",
+    "/api/v1/groups?lag=true&sort=time_lag_s&limit=100",
+)
+_BUCKET = re.compile(r'qanat_loop_late_seconds_bucket\{le="([^"]+)"\} (\d+)')
+
+
+def bars(made: Stage, seconds: float) -> list[Bar]:
+    return [*_tabs(made, seconds), *_metrics(made), _search(made)]
+
+
+def _tabs(made: Stage, seconds: float) -> list[Bar]:
+    for path in _PATHS:
+        made.ask("GET", path)  # What collects has begun, and is part of what is compared.
+    time.sleep(5)
+    idle, memory = _cpu_share(made, seconds), processes.memory(made.pid)
+    ended = threading.Event()
+
+    def tab(number: int) -> None:
+        ended.wait(TAB_S * number / TABS)
+        while not ended.is_set():
+            for path in _PATHS[:2] if number % 2 else _PATHS[2:]:
+                made.ask("GET", path)
+            ended.wait(TAB_S)
+
+    tabs = [threading.Thread(target=tab, args=(number,), daemon=True) for number in range(TABS)]
+    for one in tabs:
+        one.start()
+    busy = _cpu_share(made, seconds)
+    grown = processes.memory(made.pid).own_bytes - memory.own_bytes
+    ended.set()
+    for one in tabs:
+        one.join()
+    return [
+        Bar(f"{TABS} tabs, of a core", 100 * max(0.0, busy - idle), 3, "at most", "%"),
+        Bar(f"{TABS} tabs, memory", grown / 1024**2, 15, "at most", "MiB"),
+    ]
+
+
+def _cpu_share(made: Stage, seconds: float) -> float:
+    before = processes.cpu_seconds(made.pid)
+    time.sleep(seconds)
+    return (processes.cpu_seconds(made.pid) - before) / seconds
+
+
+def _metrics(made: Stage) -> list[Bar]:
+    before, took = _late(made), []
+    for _ in range(5):
+        began = time.perf_counter()
+        made.ask("GET", "/metrics")
+        took.append(time.perf_counter() - began)
+        time.sleep(1)
+    after = _late(made)
+    late = {bound: count - before.get(bound, 0) for bound, count in after.items()}
+    most = max(late.values(), default=0)
+    p99 = next((bound for bound, count in sorted(late.items()) if count >= 0.99 * most), 0.0)
+    return [
+        Bar("/metrics", sorted(took)[len(took) // 2], 1.0, "at most", "s"),
+        Bar("the event loop is late meanwhile, p99 (bucket)", 1000 * p99, 10, "at most", "ms"),
+    ]
+
+
+def _late(made: Stage) -> dict[float, int]:
+    text = made.ask("GET", "/metrics")[1].decode()
+    return {float(bound.replace("+Inf", "inf")): int(count) for bound, count in _BUCKET.findall(text)}
+
+
+def _search(made: Stage) -> Bar:
+    """Records a second and core that a search for something that is not there reads."""
+    before, cursor, scanned = processes.cpu_seconds(made.pid), "", 0
+    while scanned < RECORDS:
+        found = made.get(f"/api/v1/topics/{READ}/search?where=json.amount%20%3C%200&from=earliest{cursor}")
+        scanned += found["scanned"]
+        if not found.get("cursor") or not found["scanned"]:
+            break
+        cursor = f"&cursor={found['cursor']}"
+    return Bar(
+        "search, JSON records/s per core",
+        scanned / max(0.01, processes.cpu_seconds(made.pid) - before),
+        200_000,
+        "at least",
+        "",
+    )
