@@ -40,6 +40,7 @@ UPGRADE = {
 _COMMIT = {"offsets": [{"topic": TOPIC, "partition": 0, "offset": 0}]}
 _ACKNOWLEDGE = {"member_id": "m", "records": [{"topic": TOPIC, "partition": 0, "offset": 0}]}
 _RULE = {"resource": "user", "name": "carol", "principal": "User:carol", "operation": "describe_tokens"}
+_STREAM = {"instance": "a-child", "outbox_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partition": 0, "target": TOPIC}
 ROWS: dict[str, tuple[str, Any]] = {
     "produce": ("/produce", {"topic": TOPIC, "value": 1}),
     "produce_to_topic": (f"/api/v1/topics/{TOPIC}/records", {"value": 1}),
@@ -100,6 +101,8 @@ ROWS: dict[str, tuple[str, Any]] = {
     "place_node": ("/api/v1/edge/nodes/pos-1", {"role": "POS"}),
     "retire_node": ("/api/v1/edge/nodes/nobody", None),
     "topology": ("/api/v1/edge/topology/nobody", None),
+    "begin_up": ("/api/v1/edge/up/begin", {"stream": _STREAM}),
+    "take_up": ("/api/v1/edge/up", {"stream": _STREAM, "file": "upload-1", "position": 0}),
     "pull": ("/api/v1/edge/pipe", {"node": "pos-1", "partitions": [{"topic": TOPIC, "partition": 0, "offset": 0}]}),
 }
 """The request of an operation that may be refused: its path, and its body."""
@@ -159,6 +162,8 @@ def call(node: ServedNode, who: str | None, operation: Operation, path: str, bod
     connection = http.client.HTTPConnection("127.0.0.1", node.port, timeout=TIMEOUT_S)
     try:
         data = None if body is None else msgspec.json.encode(body)
+        if data is not None and operation.name == "take_up":
+            data = len(data).to_bytes(4, "big") + data  # The head of an upload, without its bytes.
         connection.request(operation.method, path, data, headers | {"Content-Type": "application/json"})
         response = connection.getresponse()
         is_endless = response.status < 300 and operation.name in ("stream_topic", "websocket_topic")
