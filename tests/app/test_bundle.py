@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.app.conftest import Run
 from tests.console.conftest import fill
 from tests.servers.http.serving import ServedNode, node_settings, served
@@ -17,6 +18,8 @@ from qanat.app.diagnosis.bundle_file import Bundle, StoredAnswer, read_bundle
 from qanat.app.diagnosis.redaction import redacted, redacted_log, redacted_text
 from qanat.app.main import run as run_qanat
 from qanat.app.start.bundle_server import ConsoleBundle
+from qanat.security.settings import SecuritySettings
+from qanat.servers.http.problems import Problem
 
 SECRET = "hunter2-planted"
 LINES = (
@@ -139,6 +142,30 @@ def test_wrong_input_gets_one_sentence(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_bundle_that_someone_has_changed_is_answered_with_a_refusal() -> None:
+    answers = {
+        "/api/v1/topics": StoredAnswer(200, {"topics": [1, {"name": "a"}, None]}),
+        "/api/v1/groups": StoredAnswer(200, {"groups": "all"}),
+        "/api/v1/whoami": StoredAnswer(200, [1]),
+    }
+    served = ConsoleBundle(Bundle({}, answers))
+
+    assert json.loads(served._stored("/api/v1/topics", "sort=lag").body)["total"] == 1
+    assert json.loads(served._stored("/api/v1/groups", "limit=x&offset=-1").body)["total"] == 0
+    with pytest.raises(Problem, match="damaged"):
+        served._stored("/api/v1/whoami", "")
+
+
+def test_a_deeply_nested_archive_gets_one_sentence(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "deep.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("manifest.json", "[" * 200_000)
+        archive.writestr("answers.json", "{}")
+    refused = run("console", "--bundle", str(path))
+
+    assert (refused.returncode != 0, "is no bundle" in refused.stderr) == (True, True)
+
+
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"not a zip at all"])
 def test_a_file_that_is_no_bundle_gets_one_sentence(run: Run, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.zip"
@@ -174,3 +201,23 @@ def test_pages_of_other_addresses_get_nothing_of_a_bundle() -> None:
     assert asked(origin="http://evil.example") == 403
     assert asked(sec_fetch_site="cross-site") == 403
     assert asked("DELETE") == 409
+
+
+def test_a_sign_in_comes_from_a_file(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    passwords, credentials = tmp_path / "passwords", tmp_path / "credentials"
+    passwords.write_text(f"alice:{SECRET}\n")
+    passwords.chmod(0o600)
+    credentials.write_text(f"alice:{SECRET}\n")
+    protected = SecuritySettings(
+        listener_security_protocol="SASL_PLAINTEXT", sasl_plain_credentials_file=str(passwords)
+    )
+    with served(replace(node_settings(), security=protected)) as node:
+        address = f"http://127.0.0.1:{node.port}"
+        refused = run("bundle", address, "--seconds", "1")
+        done = run("bundle", address, "--seconds", "1", "--to", "in.zip", "--credentials", str(credentials))
+
+    assert (refused.returncode != 0, "--credentials" in refused.stderr) == (True, True)
+    assert done.returncode == 0, done.stderr
+    assert SECRET.encode() not in (tmp_path / "in.zip").read_bytes()
+    assert read_bundle(tmp_path / "in.zip").answers["/api/v1/cluster"].status == 200

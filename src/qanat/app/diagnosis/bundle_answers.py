@@ -16,6 +16,8 @@ from qanat.app.diagnosis.bundle_file import StoredAnswer
 TOPICS_MAX = GROUPS_MAX = 200
 """Of so many the details are in it: the largest, and those that are furthest behind."""
 _PAGE = 1000
+_UNQUOTED = "!'()*"
+"""What browsers leave as it is in a part of a path."""
 _ANSWER_S = 15.0
 _ALWAYS = (
     "/health",
@@ -104,11 +106,11 @@ def _details(answers: dict[str, StoredAnswer], topics: list[Any], groups: list[A
         yield f"/api/v1/brokers/{broker['node_id']}"
         yield f"/api/v1/configs/brokers/{broker['node_id']}"
     for group in sorted(groups, key=lambda one: -(one.get("time_lag_s") or 0))[:GROUPS_MAX]:
-        name = quote(group["group"], safe="")
+        name = quote(group["group"], safe=_UNQUOTED)
         is_queue = group.get("type") == "share"
         yield from (f"/api/v1/groups/{name}", f"/api/v1/groups/{name}/lag")
         if is_queue:
             yield f"/api/v1/queues/{name}"
     for topic in sorted(topics, key=lambda one: -((one.get("traffic") or {}).get("size_bytes") or 0))[:TOPICS_MAX]:
-        name = quote(topic["name"], safe="")
+        name = quote(topic["name"], safe=_UNQUOTED)
         yield from (f"/api/v1/topics/{name}", f"/api/v1/topics/{name}/traffic", f"/api/v1/configs/topics/{name}")

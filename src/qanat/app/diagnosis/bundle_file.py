@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def read_bundle(path: Path) -> Bundle:
             manifest, answers = (_document(archive, name) for name in (_MANIFEST, _ANSWERS))
     except OSError as fault:
         raise WrongArgumentError(f"{path} cannot be read: {fault.strerror or fault}") from None
-    except (zipfile.BadZipFile, KeyError, ValueError, NotImplementedError, RuntimeError, EOFError):
+    except (zipfile.BadZipFile, KeyError, ValueError, NotImplementedError, RuntimeError, EOFError, zlib.error):
         raise WrongArgumentError(f"{path} is no bundle, or a damaged one: `qanat bundle` makes one") from None
     is_sound = isinstance(manifest, dict) and isinstance(answers, dict)
     if not is_sound or manifest.get("format") != FORMAT:

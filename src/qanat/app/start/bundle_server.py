@@ -54,7 +54,9 @@ class ConsoleBundle:
         if found is None:
             raise Problem(404, "this is not in the bundle: it has no records, users or rules, and not every detail")
         document = found.document
-        if path in _LISTINGS:
+        if (path in _LISTINGS or path == "/api/v1/whoami") and not isinstance(document, dict):
+            raise Problem(404, f"the bundle is damaged: {path} holds no document")
+        if path in _LISTINGS and found.status == 200:
             document = _window(document, _LISTINGS[path], query)
         elif path == "/api/v1/whoami":
             document = {**document, "requires_sign_in": False, "bundle": self._bundle.manifest.get("made_at", "")}
@@ -67,10 +69,12 @@ def _window(document: dict[str, Any], name: str, query: str) -> dict[str, Any]:
     wanted = {key: values[-1] for key, values in parse_qs(query).items()}
     key, search = name.removesuffix("s"), wanted.get("search", "").lower()
     label = "name" if key == "topic" else key
+    listed = document.get(name)
     rows = [
         one
-        for one in document[name]
-        if search in str(one.get(label, "")).lower()
+        for one in (listed if isinstance(listed, list) else ())
+        if isinstance(one, dict)
+        and search in str(one.get(label, "")).lower()
         and wanted.get("type", one.get("type")) == one.get("type")
         and (key != "topic" or wanted.get("internal") == "true" or not one.get("internal"))
     ]
