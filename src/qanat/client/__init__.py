@@ -60,10 +60,10 @@ if TYPE_CHECKING:
     from qanat.client.queue.consumers import AsyncQueueConsumer, QueueConsumer
     from qanat.client.queue.verdicts import FencingToken, Verdict
     from qanat.client.records import Metadata, Receipt, Record
-    from qanat.connection.producer_metrics import ProducerMetrics
     from qanat.connection.push.receiving import ResumePoint
     from qanat.connection.push.refreshing import Refresh, RefreshRange
     from qanat.model.ids import TopicPartition
+    from qanat.telemetry.producer_metrics import ProducerMetrics
 
 __all__ = [
     "App",
@@ -155,7 +155,7 @@ _HOMES = {
     "Metadata": "qanat.client.records",
     "OffsetStore": "qanat.client.consumer.offset_stores",
     "Producer": "qanat.client.producer.sync_producer",
-    "ProducerMetrics": "qanat.connection.producer_metrics",
+    "ProducerMetrics": "qanat.telemetry.producer_metrics",
     "ProducerRecord": "qanat.client.java_names",
     "PushConsumer": "qanat.client.push.consumers",
     "PushProducer": "qanat.client.push.producers",

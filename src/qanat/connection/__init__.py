@@ -28,7 +28,6 @@ and the command line.
 - `topic_leaders` leaders of topics, kept until a request fails
 - `batch_pipeline`  the batches of a partition on their way: numbers, order, retries (pure)
 - `pipelined_producer`  its shell: several requests in flight; every record that a client sends goes through it
-- `producer_metrics`  what producers have sent
 - `batch_producer`    producers of callers that have whole batches and wait for each
 - `share_membership`  one member of a share group: heartbeats and assignment
 - `share_sessions`    its fetches and acknowledgements to one broker (pure)

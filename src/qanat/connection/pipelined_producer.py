@@ -25,12 +25,12 @@ from qanat.connection.faults import (
     error_code,
     refused,
 )
-from qanat.connection.producer_metrics import ProducerMetrics
 from qanat.connection.producer_session import ProducerSession
 from qanat.connection.topic_leaders import LeaderDirectory
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
+from qanat.telemetry.producer_metrics import ProducerMetrics
 from qanat.wire.kafka.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,

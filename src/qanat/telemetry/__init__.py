@@ -6,6 +6,7 @@
 - `http_counters`      counters of the HTTP server
 - `broker_counters`    counters of the broker itself
 - `share_counters`, `transaction_counters`  counters of queues and of transactions
+- `producer_metrics`   what producers of the client have sent
 - `events`             log events
 - `exposition`         Prometheus' text format
 - `pipeline_families`  metrics of pipelines

@@ -11,7 +11,7 @@ from qanat.client.io_loop import IoLoop
 from qanat.client.records import Receipt
 from qanat.client.serializers.lookup import serializer
 from qanat.client.settings import ClientSettings, settings_for
-from qanat.connection.producer_metrics import ProducerMetrics
+from qanat.telemetry.producer_metrics import ProducerMetrics
 
 if TYPE_CHECKING:
     from qanat.client.app.handlers import BatchHandler, Handler, QueueHandler

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from qanat.connection.producer_metrics import ProducerMetrics
 from qanat.telemetry.exposition import Family, Kind, Sample
 from qanat.telemetry.histogram import Histogram
+from qanat.telemetry.producer_metrics import ProducerMetrics
 
 _BOUNDS_S = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0)
 

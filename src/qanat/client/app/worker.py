@@ -29,8 +29,8 @@ from qanat.client.app.tracing import Tracing
 from qanat.client.app.transactions import Transactions
 from qanat.client.app.worker_tools import Tools
 from qanat.client.io_loop import IoLoop
-from qanat.connection.producer_metrics import ProducerMetrics
 from qanat.telemetry.events import log_event
+from qanat.telemetry.producer_metrics import ProducerMetrics
 
 _CLOSE_S = 5.0
 """How long closing may take, after the grace."""

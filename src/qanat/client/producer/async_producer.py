@@ -15,8 +15,8 @@ from qanat.client.producer.sending import GivenHeaders
 from qanat.client.producer.transactions import GroupMetadata, HasGroupMetadata, TransactionCore
 from qanat.client.records import Receipt
 from qanat.client.settings import Servers
-from qanat.connection.producer_metrics import ProducerMetrics
 from qanat.model.ids import TopicPartition
+from qanat.telemetry.producer_metrics import ProducerMetrics
 
 CLOSE_S = 30.0
 """How long a producer waits at its end for what is on its way."""

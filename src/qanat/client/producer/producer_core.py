@@ -17,10 +17,10 @@ from qanat.connection.cluster import Cluster, TopicLeaders
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import OutOfTimeError
 from qanat.connection.pipelined_producer import PipelinedProducer, PipelineLimits
-from qanat.connection.producer_metrics import ProducerMetrics
 from qanat.connection.producer_session import ProducerSession
 from qanat.connection.topic_leaders import LeaderDirectory
 from qanat.model.errors import QanatError
+from qanat.telemetry.producer_metrics import ProducerMetrics
 from qanat.wire.compression import Codec
 
 OFF_LOOP_BYTES = 64 * 1024
