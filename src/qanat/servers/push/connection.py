@@ -61,10 +61,13 @@ FAILED = "Authentication failed: invalid credentials"
 class PushConnection(asyncio.BufferedProtocol):
     """Serves one client; handlers of the API see it as the caller."""
 
+    # Up to thirty attributes take little memory: what hardly ever changes is the class's.
+    session_end_ms: int | None = None
+    last_denial: Denial | None = None
+    is_over_inter_broker = is_inter_broker = is_closed_by_broker = is_refused = False
+
     def __init__(self, server: PushHost, endpoint: PushEndpoint, principal: Principal) -> None:
-        self._server = server
-        self.payloads, self.fresh = server.payloads, server.fresh
-        self.now_ms, self.records_left = server.now_ms, server.records_left
+        self.server = server
         self._is_reading = True
         self._transport: asyncio.Transport | None = None
         security = endpoint.security
@@ -79,7 +82,6 @@ class PushConnection(asyncio.BufferedProtocol):
         self.can_write = True
         self._version = 0
         """The version that the client named; 0 is the plain dialect."""
-        self.session_end_ms: int | None = None
         self.partition_counts: dict[str, int] = {}
         self.topic_ids: dict[str, str] = {}
         self.subscription: LogSubscription | QueueSubscription | None = None
@@ -88,11 +90,7 @@ class PushConnection(asyncio.BufferedProtocol):
         self.principal = principal if principal is not None else ANONYMOUS
         self.security: ListenerSecurity | None = security if endpoint.is_authorized else None
         self.refused_batches = RefusedBatches()
-        self.last_denial: Denial | None = None
         self.listener_name, self.listener_protocol = endpoint.name, endpoint.protocol
-        self.is_over_inter_broker = self.is_inter_broker = False
-        self.is_closed_by_broker = False
-        self.is_refused = False
         self.host = self.peer = self.client = ""
         self.cluster = LocalCluster(server.broker, server.intercepted, self)
 
@@ -104,16 +102,16 @@ class PushConnection(asyncio.BufferedProtocol):
         self.host = str(address[0]) if address else ""
         self.peer = f"{self.host}:{address[1]}" if address else ""
         self._transport.set_write_buffer_limits(UNSENT_BYTES)
-        self._server.opened(self)
+        self.server.opened(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self.dialogue.stage is Stage.UNAUTHENTICATED:
-            return self._server.scratch[: self._reader.missing_bytes]
-        return self._server.scratch
+            return self.server.scratch[: self._reader.missing_bytes]
+        return self.server.scratch
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.dialogue.heard_ms = self._server.now_ms()
-        self._waiting.extend(self._reader.received(bytes(self._server.scratch[:nbytes])))
+        self.dialogue.heard_ms = self.server.now_ms()
+        self._waiting.extend(self._reader.received(bytes(self.server.scratch[:nbytes])))
         self._advance()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -124,9 +122,9 @@ class PushConnection(asyncio.BufferedProtocol):
             task.cancel()
         self.cluster.close_links()
         if self.subscription is not None:
-            self._server.keep(self.subscription.close())
+            self.server.keep(self.subscription.close())
             self.subscription = None
-        self._server.closed(self)
+        self.server.closed(self)
 
     def pause_writing(self) -> None:
         self.can_write = False
@@ -165,17 +163,17 @@ class PushConnection(asyncio.BufferedProtocol):
     def may_read(self, topic: str) -> bool:
         """Whether the client may read a topic now."""
         security = self.security
-        return security is None or security.access(self._server.broker, self, 0).may_topic(Operation.READ, topic)
+        return security is None or security.access(self.server.broker, self, 0).may_topic(Operation.READ, topic)
 
     def may_join(self, group: str) -> bool:
         """Whether the client may read with a group now."""
         security = self.security
-        return security is None or security.access(self._server.broker, self, 0).may_group(Operation.READ, group)
+        return security is None or security.access(self.server.broker, self, 0).may_group(Operation.READ, group)
 
     def may_write(self, topic: str) -> bool:
         """Whether the client may write to a topic now."""
         security = self.security
-        return security is None or security.access(self._server.broker, self, 0).may_topic(Operation.WRITE, topic)
+        return security is None or security.access(self.server.broker, self, 0).may_topic(Operation.WRITE, topic)
 
     @property
     def due_ms(self) -> int:
@@ -190,10 +188,10 @@ class PushConnection(asyncio.BufferedProtocol):
         return subscription is not None and (self.security is not None or subscription.wants_tick)
 
     def attend(self) -> None:
-        self._server.attend(self)
+        self.server.attend(self)
 
     def deliver_late(self) -> None:
-        self._server.deliver_late(self)
+        self.server.deliver_late(self)
 
     def deliver(self) -> None:
         """The late pass: send what may be sent."""
@@ -201,6 +199,9 @@ class PushConnection(asyncio.BufferedProtocol):
             self.run(self.subscription.pump_late)
 
     # Sending
+
+    def now_ms(self) -> int:
+        return self.server.now_ms()
 
     @property
     def is_open(self) -> bool:
@@ -215,12 +216,12 @@ class PushConnection(asyncio.BufferedProtocol):
 
     def send(self, frame_type: int, frame_id: int, payload: bytes = b"") -> None:
         if self._transport is not None:
-            self.dialogue.said_ms = self._server.now_ms()
+            self.dialogue.said_ms = self.server.now_ms()
             self._transport.write(encode_frame(frame_type, frame_id, payload))
 
     def send_chunks(self, chunks: list[Chunk]) -> None:
         if self._transport is not None:
-            self.dialogue.said_ms = self._server.now_ms()
+            self.dialogue.said_ms = self.server.now_ms()
             self._transport.writelines(chunks)
 
     def end(self, reason: str, message: str) -> None:
@@ -229,7 +230,7 @@ class PushConnection(asyncio.BufferedProtocol):
             return
         self.dialogue.stage = Stage.OVER
         self._waiting.clear()
-        self._server.note_end(self, reason, message)
+        self.server.note_end(self, reason, message)
         if self.producer is not None:
             self.producer.send_answers()
         self.send(FrameType.DISCONNECT, 0, encode_control(Disconnect(reason[:100], message[:1000])))
@@ -257,7 +258,7 @@ class PushConnection(asyncio.BufferedProtocol):
             self._fail(fault)
 
     def _fail(self, fault: BaseException) -> None:
-        self._server.note_bug(self, fault)
+        self.server.note_bug(self, fault)
         self.end("broker-fault", "the broker cannot serve this client; its log says why")
 
     # Frames
@@ -378,14 +379,14 @@ class PushConnection(asyncio.BufferedProtocol):
             self.producer.flush()
             await self.producer.open(tuple(said.topics), said.producer)
         if said.ask in REFRESH_REQUESTS:
-            answer = await answer_refresh(self._server.broker, self.cluster, self._access(), said)
+            answer = await answer_refresh(self.server.broker, self.cluster, self._access(), said)
             self.send(FrameType.ACK, frame_id, encode_control(answer))
             return
         consumers = []
         if said.ask == "consumers":
             if not self._may_describe():
                 raise WrongFrameError("not-authorized", "DESCRIBE on the cluster is needed to list consumers")
-            consumers = await self._server.consumers()
+            consumers = await self.server.consumers()
         if frame_id:
             answer = Ack(
                 v=VERSION,
@@ -398,7 +399,7 @@ class PushConnection(asyncio.BufferedProtocol):
 
     def _access(self) -> AccessCheck | None:
         security = self.security
-        return None if security is None else security.access(self._server.broker, self, 0)
+        return None if security is None else security.access(self.server.broker, self, 0)
 
     def _may_describe(self) -> bool:
         access = self._access()
@@ -419,7 +420,7 @@ class PushConnection(asyncio.BufferedProtocol):
             raise WrongFrameError("malformed", "a token is base64") from None
         step = await self._step(conversation, token)
         if isinstance(step, Refused):
-            self._server.note_refused(self, step.reason)
+            self.server.note_refused(self, step.reason)
             await asyncio.sleep(_REFUSAL_DELAY_S)
             self.end("authentication-failed", step.message or FAILED)
             return
@@ -455,9 +456,9 @@ class PushConnection(asyncio.BufferedProtocol):
         self.principal = conversation.principal
         self._conversation = None
         self.session_end_ms = self.now_ms() + lifetime_ms if lifetime_ms else None
-        self._reader.limit(self._server.max_payload_bytes)
+        self._reader.limit(self.server.max_payload_bytes)
         self.dialogue.authenticated()
-        self._server.authenticated(self)
+        self.server.authenticated(self)
 
     # Subscribing
 
@@ -479,14 +480,14 @@ class PushConnection(asyncio.BufferedProtocol):
         answer = Ack(v=VERSION, features=list(FEATURES), partitions=counts, topic_ids=ids, mode=mode)
         self.send(FrameType.ACK, frame_id, b"" if self.is_plain else encode_control(answer))
         if mode is Mode.LOG and wanted.member:
-            self._server.supersede(wanted.group, wanted.member)
+            self.server.supersede(wanted.group, wanted.member)
         make = QueueSubscription if mode is Mode.QUEUE else LogSubscription
         self.subscription = make(self, wanted)
         self.attend()
         await self.subscription.start()
 
     async def _look_up(self, topics: tuple[str, ...]) -> None:
-        may_create = self._server.broker.settings.auto_create_topics_enable
+        may_create = self.server.broker.settings.auto_create_topics_enable
         for topic in topics:
             found = await self.cluster.topic(topic, self.cluster.deadline(), may_create=may_create)
             self.partition_counts[topic] = len(found.leaders)

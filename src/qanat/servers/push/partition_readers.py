@@ -113,7 +113,7 @@ class PartitionReaders:
             self._session,
             at,
             self._topics[at.topic],
-            self._connection.payloads,
+            self._connection.server.payloads,
             is_plain=self._connection.is_plain,
             has_batches=self._has_batches,
         )
@@ -240,7 +240,7 @@ class PartitionReaders:
     def _read(self, reader: _Reader, partition: Partition, offset: int) -> None:
         """Send what is in memory, preferably as it was appended just now."""
         end_offset = partition.end_of_reading(is_committed=True)
-        fresh = self._connection.fresh.find(partition, offset, end_offset)
+        fresh = self._connection.server.fresh.find(partition, offset, end_offset)
         if fresh is not None and self._deliver_fresh(reader, partition, fresh, end_offset):
             return
         found = read_here(partition, offset, self._room) if fresh is None else ReadBatches((fresh.view,), (), offset)
@@ -296,7 +296,7 @@ class PartitionReaders:
         """Frames have left."""
         self._sent_out = self._session.credit.out_records
         if not self._is_late:
-            self._connection.records_left()
+            self._connection.server.records_left()
 
     def _note_damage(self, reader: _Reader, fault: QanatError) -> None:
         """The next records are damaged: another replica may lead soon, and repair them; or the subscriber is told."""

@@ -25,8 +25,9 @@ class PushClient(Protocol):
     topic_ids: dict[str, str]
     """The ids of the topics when they were looked up: what the client was told."""
     can_write: bool
-    payloads: SharedPayloads
-    fresh: FreshBatches
+
+    @property
+    def server(self) -> PushHost: ...
 
     @property
     def is_plain(self) -> bool: ...
@@ -60,9 +61,6 @@ class PushClient(Protocol):
 
     def deliver_late(self) -> None:
         """Deliver to this client in the late pass."""
-
-    def records_left(self) -> None:
-        """Records have just left for this client, which is not late."""
 
 
 class PushEndpoint(Protocol):

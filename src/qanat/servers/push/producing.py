@@ -160,7 +160,7 @@ class PushProducer:
             self._unacknowledged -= row.size
             return self._append_one(at, batch, row.frame_id)
         if written.base_offset == end_offset:  # And not a repetition.
-            self._connection.fresh.appended(partition, batch, end_offset, 1)
+            self._connection.server.fresh.appended(partition, batch, end_offset, 1)
         self._acknowledge(at, written, [row])
         return None
 
@@ -188,7 +188,7 @@ class PushProducer:
         if written is None:
             self._connection.hold(self._append_slowly(partition, at, rows))
         else:
-            self._connection.fresh.appended(partition, batch, written.base_offset, len(rows))
+            self._connection.server.fresh.appended(partition, batch, written.base_offset, len(rows))
             self._acknowledge(at, written, rows)
 
     def _append_each(self, at: TopicPartition, rows: list[_Row], fault: QanatError) -> None:
