@@ -177,7 +177,8 @@ class HttpClient:
         if self._authorization:
             lines.append(f"Authorization: {self._authorization}")
         if body is not None:
-            lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+            lines.append(f"Content-Length: {len(body)}")
+            headers = {"Content-Type": "application/json", **headers}
         lines += [f"{name}: {value}" for name, value in headers.items()]
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
 

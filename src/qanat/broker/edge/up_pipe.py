@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
@@ -38,6 +39,8 @@ _SILENT_MS = 2_000
 _ANSWER_S = 30.0
 """How long the parent may take for a transaction, or to end the one before."""
 _Answer = TypeVar("_Answer")
+_JSON: Mapping[str, str] = {}
+_BYTES = {"Content-Type": "application/octet-stream"}
 _BEGUN = msgspec.json.Decoder(UpBegun)
 _TAKEN = msgspec.json.Decoder(UpTaken)
 
@@ -68,13 +71,13 @@ class _Link:
         if wait_ms:
             await asyncio.sleep(wait_ms / 1000)
         began_ms = _now_ms()
-        answer = await self._request("/api/v1/edge/up", encode_records(head, content))
+        answer = await self._request("/api/v1/edge/up", encode_records(head, content), _BYTES)
         self._pace.answered(len(content), 0, _now_ms() - began_ms, _now_ms())
         return self._decoded(_TAKEN, answer)
 
-    async def _request(self, target: str, body: bytes) -> HttpAnswer:
+    async def _request(self, target: str, body: bytes, headers: Mapping[str, str] = _JSON) -> HttpAnswer:
         self.requests += 1
-        answer = await self._client.request("POST", target, body=body, wait_s=_ANSWER_S)
+        answer = await self._client.request("POST", target, body=body, headers=headers, wait_s=_ANSWER_S)
         if answer.status == 200:
             return answer
         raise UpRefusedError(f"{self.parent.node} answers with status {answer.status}: {_detail(answer.body)}")

@@ -16,7 +16,7 @@ from qanat.servers.http.operations import Operation
 from qanat.servers.http.problems import Problem, problem_of
 from qanat.wire.up_messages import BeginUp, UpBegun, UpStream, UpTaken, decode_records
 
-_MEDIA_TYPE = "application/vnd.qanat.upload"
+_MEDIA_TYPE = "application/octet-stream"
 OFFSET_MAX = 2**62
 
 
