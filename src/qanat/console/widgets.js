@@ -234,13 +234,13 @@ export class LongTable extends Component {
         <table class="fixed" aria-rowcount=${(total ?? 0) + 1}>
           <thead><${Heads} columns=${columns} sort=${sort} isReverse=${isReverse} onSort=${onSort} /></thead>
           <tbody>
-            ${first > 0 && html`<tr key="above" aria-hidden="true"><td class="space" colspan=${span} height=${first * ROW_PX}></td></tr>`}
+            ${first > 0 && html`<tr key="above" aria-hidden="true"><td class="space" colspan=${span} style=${{ height: `${first * ROW_PX}px` }}></td></tr>`}
             ${rows.map(([at, row]) =>
               row
                 ? html`<tr key=${keyOf(row)} aria-rowindex=${at + 2}><${Cells} columns=${columns} row=${row} /></tr>`
                 : html`<tr key=${`#${at}`} aria-rowindex=${at + 2}><td class="quiet" colspan=${span}>…</td></tr>`
             )}
-            ${total !== null && last < total && html`<tr key="below" aria-hidden="true"><td class="space" colspan=${span} height=${(total - last) * ROW_PX}></td></tr>`}
+            ${total !== null && last < total && html`<tr key="below" aria-hidden="true"><td class="space" colspan=${span} style=${{ height: `${(total - last) * ROW_PX}px` }}></td></tr>`}
           </tbody>
         </table>
         ${total === null && html`<p class="quiet empty" role="status">Loading …</p>`}
