@@ -257,6 +257,15 @@ class PushConnection(asyncio.BufferedProtocol):
         if not task.cancelled() and (fault := task.exception()) is not None:
             self._fail(fault)
 
+    def _end_by(self, fault: Exception) -> None:
+        """End because of what a frame, or the work that it began, has raised."""
+        if isinstance(fault, WrongFrameError):
+            self.end(fault.reason, str(fault))
+        elif isinstance(fault, QanatError):
+            self.end("malformed" if isinstance(fault, MalformedMessageError) else _reason(fault.code), str(fault))
+        else:
+            self._fail(fault)
+
     def _fail(self, fault: BaseException) -> None:
         self.server.note_bug(self, fault)
         self.end("broker-fault", "the broker cannot serve this client; its log says why")
@@ -270,14 +279,8 @@ class PushConnection(asyncio.BufferedProtocol):
             try:
                 self.dialogue.check(frame.type, frame.id)
                 work = self._handle(frame)
-            except WrongFrameError as fault:
-                self.end(fault.reason, str(fault))
-                return
-            except MalformedMessageError as fault:
-                self.end("malformed", str(fault))
-                return
             except Exception as fault:  # noqa: BLE001 - a bug ends this connection, not the broker
-                self._fail(fault)
+                self._end_by(fault)
                 return
             if work is not None:
                 self.hold(work)
@@ -298,14 +301,8 @@ class PushConnection(asyncio.BufferedProtocol):
             if before is not None:
                 await asyncio.wait([before])
             await work
-        except WrongFrameError as fault:
-            self.end(fault.reason, str(fault))
-        except MalformedMessageError as fault:
-            self.end("malformed", str(fault))
-        except QanatError as fault:
-            self.end(_reason(fault.code), str(fault))
         except Exception as fault:  # noqa: BLE001 - a bug ends this connection, not the broker
-            self._fail(fault)
+            self._end_by(fault)
         finally:
             if self._held_by is asyncio.current_task():
                 self._held_by = None
@@ -479,7 +476,7 @@ class PushConnection(asyncio.BufferedProtocol):
         counts, ids = self.partition_counts, self.topic_ids
         answer = Ack(v=VERSION, features=list(FEATURES), partitions=counts, topic_ids=ids, mode=mode)
         self.send(FrameType.ACK, frame_id, b"" if self.is_plain else encode_control(answer))
-        if mode is Mode.LOG and wanted.member:
+        if mode is Mode.LOG and wanted.member and self.may_join(wanted.group):
             self.server.supersede(wanted.group, wanted.member)
         make = QueueSubscription if mode is Mode.QUEUE else LogSubscription
         self.subscription = make(self, wanted)

@@ -61,8 +61,8 @@ class PushServer:
         self._attended: OrderedSet[PushConnection] = OrderedSet()
         """Connections that have their turn with the next tick, whatever the wheel says."""
         self._late: LatePass[PushConnection] = LatePass(PushConnection.deliver)
-        self._image: object = None
-        """The metadata that all connections have seen."""
+        self._revision = -1
+        """The revision of the metadata that all connections have seen."""
         self._log_ended = RateLimitedEvent("push connection ended by the broker", level="info")
         self._log_refused = RateLimitedEvent("authentication failed")
         self.max_payload_bytes = broker.settings.socket_request_max_bytes + UNAUTHENTICATED_BYTES
@@ -166,9 +166,9 @@ class PushServer:
         """Those that have their turn in this tick: all of them where topics or leaders may have changed."""
         due = self._wheel.take(now_ms)
         attended, self._attended = self._attended, OrderedSet()
-        image = self.broker.metadata.image
-        if image is not self._image:
-            self._image = image
+        revision = int(self.broker.metadata.image.revision)
+        if revision != self._revision:
+            self._revision = revision
             return list(self._connections)
         return list(dict.fromkeys([*due, *attended])) if attended else due
 
