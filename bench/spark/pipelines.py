@@ -26,7 +26,7 @@ from tools.backlog.filling import fill
 from tools.backlog.measurements import AFTER_MS, SPAN_MS, Backlog
 from tools.servers import qanat
 
-from bench.spark.sides import PARTITIONS
+from bench.spark.sides import PARTITIONS, EngineFailedError
 from qanat.app.bench import machine, report
 from qanat.app.bench.figures import Limit, Required, Row, row
 from qanat.app.bench.report import Result
@@ -118,7 +118,7 @@ class Sides:
         run_options = RunOptions(self._source, place, is_available_now=True)
         (tally,) = watch(named(name).launch(self._spark, settings, run_options), Stop(), look)
         if len(seen) <= starting:
-            raise SystemExit(
+            raise EngineFailedError(
                 f"{name} took {len(seen)} micro-batches, of which the first {starting} do not count: "
                 "give it more --records"
             )
@@ -194,7 +194,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--only", choices=["metrics", "archive", "mirror"])
     parser.add_argument("--check", action="store_true", help="exit with 1 if a required ratio is not met")
     given = parser.parse_args(arguments)
-    result = measured(given.records, given.rounds, given.only)
+    try:
+        result = measured(given.records, given.rounds, given.only)
+    except EngineFailedError as fault:
+        print(f"bench.spark.pipelines: {fault}", file=sys.stderr)
+        return 2
     report.print_table(result)
     return 1 if given.check and result.missed else 0
 

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from bench.spark.sides import EngineFailedError
 from qanat.app.bench import report
 from qanat.app.bench.figures import Limit, Required, row
 from qanat.app.bench.machine import describe
@@ -81,7 +82,7 @@ def on(machine: str, *words: str, **options: object) -> Iterator[subprocess.Pope
 def answer_of(process: subprocess.Popen[str]) -> dict[str, float]:
     said, _ = process.communicate()
     if process.returncode:
-        raise SystemExit(f"a process of the measurement failed: {said}")
+        raise EngineFailedError(f"a process of the measurement failed: {said}")
     found: dict[str, float] = json.loads(said.splitlines()[-1])
     return found
 
@@ -227,7 +228,10 @@ def measured_pairs(pairs: int = 5, records: int = 10_000_000) -> Result:
 
 
 def main(pairs: int = 5, records: int = 10_000_000) -> None:
-    result = measured_pairs(pairs, records)
+    try:
+        result = measured_pairs(pairs, records)
+    except EngineFailedError as fault:
+        raise SystemExit(f"bench.spark.remote_ingest: {fault}") from None
     report.print_table(result)
     for name, value in result.settings.items():
         print(f"{name}: {value}")

@@ -67,11 +67,11 @@ def test_without_namespaces_the_rest_is_measured(
 
     assert every.main(["--quick"]) == 0
 
-    assert asked == [(400_000, False), (600_000, 1)]
+    assert asked == [(400_000, False), (1_500_000, 1)]
     assert "no network namespaces" in capsys.readouterr().err
 
 
-def test_a_side_that_fails_is_one_sentence(
+def test_a_part_that_fails_is_one_sentence_and_the_others_are_measured(
     asked: list[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails(_: Namespace) -> Result:
@@ -80,4 +80,10 @@ def test_a_side_that_fails_is_one_sentence(
     monkeypatch.setattr(workloads, "measured", fails)
 
     assert every.main([]) == 2
-    assert capsys.readouterr().err == "bench.spark.every: here: kafka: it does not start\n"
+    printed = capsys.readouterr()
+    assert asked == [(5, 10_000_000), (3_000_000, 3)]
+    assert "pipelines: spark-driver" in printed.out
+    assert printed.err.splitlines() == [
+        "bench.spark.every: here could not be measured: kafka: it does not start",
+        "bench.spark.every: elsewhere could not be measured: kafka: it does not start",
+    ]
