@@ -10,9 +10,12 @@ from tests.app.conftest import Run
 def test_a_broker_at_rest_is_limited_by_nothing(run: Run) -> None:
     shown, document = run("diagnose", "-s", "1"), run("diagnose", "-s", "1", "-o", "json")
 
-    assert (shown.returncode, shown.stdout.splitlines()[-1]) == (0, "Nothing limits this cluster.")
     found = json.loads(document.stdout)
-    assert (found["findings"], found["silent"], len(found["brokers"])) == ([], [], 1)
+    # Other tests may take the cores of this machine: then that is said.
+    assert {one["cause"] for one in found["findings"]} <= {"busy_machine"}
+    assert document.returncode == (1 if found["findings"] else 0)
+    assert "Nothing limits this cluster." in shown.stdout or "gets no core" in shown.stdout
+    assert (found["silent"], len(found["brokers"])) == ([], 1)
     assert 1 <= found["seconds"] < 3
 
 

@@ -24,7 +24,7 @@ SCREENS = {
     "groups/billing": "285",
     "queues/mailers": "acquired",
     "health": "healthy",
-    "diagnosis": "Nothing limits this cluster.",
+    "diagnosis": "Where the time of requests goes",
     "transactions": "There is no transactional id.",
 }
 

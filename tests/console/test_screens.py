@@ -32,7 +32,7 @@ SCREENS = {
     "pipelines": "No pipeline has run in this cluster.",
     "security": "User:ANONYMOUS",
     "health": "healthy",
-    "diagnosis": "Nothing limits this cluster.",
+    "diagnosis": "Where the time of requests goes",
 }
 """A screen, and what it shows of the broker."""
 

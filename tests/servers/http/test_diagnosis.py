@@ -51,11 +51,16 @@ def node() -> Iterator[ServedNode]:
         yield running
 
 
+def apart_from_the_machine(findings: list[Any]) -> list[Any]:
+    """Findings without what other tests do to this machine."""
+    return [one for one in findings if one["cause"] != "busy_machine"]
+
+
 def test_a_healthy_broker_has_no_finding_and_its_time_adds_up(node: ServedNode) -> None:
     node.post("/api/v1/topics", {"name": "orders", "partitions": 1})
     found = node.get("/api/v1/diagnosis?seconds=2").json
 
-    assert found["findings"] == []
+    assert apart_from_the_machine(found["findings"]) == []
     assert (found["silent"], [one["node_id"] for one in found["brokers"]]) == ([], [0])
     assert 1 <= found["seconds"] <= 5
     assert all(seconds >= 0 for seconds in found["split"].values())
@@ -75,7 +80,7 @@ def test_a_slow_store_is_named_with_its_figures(node: ServedNode) -> None:
         while not findings and time.monotonic() < deadline:
             number += 1
             assert node.post("/api/v1/topics", {"name": f"slow-{number}", "partitions": 1}).status == 201
-            findings = node.get("/api/v1/diagnosis?seconds=3").json["findings"]
+            findings = apart_from_the_machine(node.get("/api/v1/diagnosis?seconds=3").json["findings"])
     finally:
         metadata.store = metadata.store._store
 

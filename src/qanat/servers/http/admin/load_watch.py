@@ -93,4 +93,7 @@ class LoadWatch:
         except (Problem, QanatError, TimeoutError):
             return None
         text = next((one.value for one in response.results[0].configs if one.name == NAME), None)
-        return None if text is None else msgspec.json.decode(text, type=BrokerReading)
+        try:
+            return None if text is None else msgspec.json.decode(text, type=BrokerReading)
+        except msgspec.MsgspecError:
+            return None  # It is of another version: it counts as not seen.
