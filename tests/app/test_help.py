@@ -33,7 +33,7 @@ NO_ROWS = {
     *("pipeline submit", "pipeline stop", "pipeline restart"),
     *("profile set", "profile use", "profile delete", "completion", "metrics rules", "metrics dashboards"),
     *("push subscribe", "push produce", "edge consumer", "edge test-registry", "edge acceptance"),
-    *("edge tree", "edge register", "edge move", "edge retire"),
+    "edge retire",
 }
 """Commands whose output is not a listing: they serve, stream, print a file, or print one sentence."""
 

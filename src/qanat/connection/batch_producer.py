@@ -11,8 +11,8 @@ Rule 2: after a batch of a transaction whose outcome is not certain, `end` can o
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Mapping
+from random import Random
 
 from qanat.connection.batch_pipeline import NONE, Pending
 from qanat.connection.cluster import Cluster
@@ -32,6 +32,8 @@ _LEADERS_AGE_S = 1.0
 longer than the time after which it is given up."""
 TURNS_TO_SOCKET = 6
 """Turns of the event loop until the request of a `send` in a task is written: for callers with work of their own."""
+_FIRST_PAUSE_S = 0.02
+"""A leader that stops in good order is replaced within a few of these, which double."""
 _FINAL = frozenset({ErrorCode.CORRUPT_MESSAGE})
 """The batches come from elsewhere, and may have been changed on their way here: once more does not help."""
 
@@ -118,9 +120,12 @@ class BatchProducer:
                 request_timeout_s=self._cluster.timeout_s,
                 request_bytes=REQUEST_BYTES,
                 final=_FINAL,
+                retry_backoff_s=_FIRST_PAUSE_S,
             )
             leaders = LeaderDirectory(self._cluster, _LEADERS_AGE_S)
-            self._pipeline = PipelinedProducer(self._cluster, limits, leaders, _ignore, random.random)
+            # Drawn by the id: producers do not come back together, and a simulated one repeats itself.
+            jitter = Random(0 if self._session is None else self._session.producer_id).random
+            self._pipeline = PipelinedProducer(self._cluster, limits, leaders, _ignore, jitter)
             self._pipeline.identify(self._session)
         return self._pipeline
 

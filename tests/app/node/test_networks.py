@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from tests.app.consumers import wait_until
 from tests.app.processes import qanat, running_broker
 from tests.servers.http.test_cluster import free_port
 
@@ -58,6 +59,7 @@ def test_kafka_clients_and_programs_of_the_machine_share_brokers_that_replicate_
             flags = ("-X", "network.type=unix", "-X", f"inter.broker.port={port}")
             brokers.append(running.enter_context(running_broker(folder, *line, *flags, environment=environment)))
         admin = AdminClient({"bootstrap.servers": brokers[0].address})
+        wait_until(lambda: len(admin.list_topics(timeout=10).brokers) == 2, "both brokers")
         (made,) = admin.create_topics([NewTopic("prices", 1, 2)]).values()
         made.result(30)
         producer = Producer({"bootstrap.servers": brokers[0].address, "acks": "all"})

@@ -42,7 +42,7 @@ def test_an_application_yml_starts_a_broker(tmp_path: Path) -> None:
         assert broker.stop(signal.SIGINT) == 0
         notices = [str(line["event"]) for line in broker.events() if "has no effect" in str(line["event"])]
 
-    assert len(notices) == 3
+    assert len(notices) == 2
     assert "local-001" in (tmp_path / "banner.txt").read_text()
 
 

@@ -35,8 +35,9 @@ OF_KAFKA = (
     "config.providers",
 )
 """By which others were attacked."""
-NAMES = {"consume.groups", "errors.deadletterqueue.topic.name"}
-"""They hold names of groups and topics, which may look like classes: nothing is fetched, read or run by them."""
+NAMES = {"consume.groups", "errors.deadletterqueue.topic.name", "up.target", "value.message", "value.schema"}
+"""They hold names of groups, topics and messages, which may look like classes, and a schema itself, which is read only
+where `value.format` says what it is: nothing is fetched or run by them."""
 EVERY = sorted({*SETTINGS, *TlsSettings.__struct_encode_fields__, *OF_KAFKA})
 
 

@@ -204,10 +204,11 @@ class MirroredTopics:
         before = found.log.end_offset
         durable = found.append_mirrored(batches)
         self._go_on.pop(at, None)
-        if durable is not None:
-            await durable
+        # Counted first: a move to another parent may cancel the wait.
         self.appended_records += found.log.end_offset - before
         self.appended_bytes += len(batches)
+        if durable is not None:
+            await durable
 
     async def _cut(self, at: TopicPartition, cut: Callable[[PartitionLog], Coroutine[Any, Any, None]]) -> None:
         await self._broker.local_replicas.cut_mirror(at, cut)
