@@ -26,6 +26,7 @@ from tools.release.audit import AuditError, check_is_compiled, check_wheel
 from tools.release.compiled import compile_for, generate
 from tools.release.targets import TARGETS, Target
 from tools.toolchains.registries import MissingToolError
+from tools.toolchains.unpacking import unpack_into
 
 ROOT = Path(__file__).resolve().parents[1]
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -57,7 +58,7 @@ def main() -> int:
     (sdist,) = folder.glob("qanat-*.tar.gz")
     with tempfile.TemporaryDirectory(prefix="qanat-release-") as work:
         with tarfile.open(sdist) as archive:
-            archive.extractall(work, filter="data")
+            unpack_into(Path(work), archive)
         tree = Path(work) / sdist.name.removesuffix(".tar.gz")
         try:
             if options.here:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tools.toolchains.npm_archives import Archive, files_of
 from tools.toolchains.registries import MissingToolError
+from tools.toolchains.unpacking import unpack_into
 from tools.toolchains.wheels import CACHE
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
@@ -67,7 +68,7 @@ def _bring(folder: Path) -> Path:
     (folder / "program").chmod(0o755)
     for packed in (libraries, fonts):
         with tarfile.open(fileobj=io.BytesIO(bytes(cramjam.brotli.decompress(packed)))) as files:
-            files.extractall(folder, filter="data")
+            unpack_into(folder, files)
     (folder / "fonts.conf").write_text(_FONTS)
     wrapper = folder / "chromium"
     wrapper.write_text(_WRAPPER)

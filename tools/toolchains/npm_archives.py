@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.toolchains.registries import NPM, MissingToolError, need
+from tools.toolchains.unpacking import unpack_into
 
 LIMIT_SECONDS = 60
 
@@ -33,7 +34,7 @@ def files_of(archive: Archive, *paths: str) -> list[bytes]:
 def unpack(archive: Archive, folder: Path) -> Path:
     """All files, in a new folder below this one, which is returned; raises `MissingToolError`."""
     with tarfile.open(fileobj=io.BytesIO(_fetch(archive))) as files:
-        files.extractall(folder, filter="data")
+        unpack_into(folder, files)
     return folder / "package"
 
 

@@ -24,10 +24,11 @@ class Answering:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        for answer in self.answers:
-            await reader.readuntil(b"\r\n\r\n")
-            self.requests += 1
-            writer.write(answer)
+        with suppress(asyncio.IncompleteReadError):  # The client has left.
+            for answer in self.answers:
+                await reader.readuntil(b"\r\n\r\n")
+                self.requests += 1
+                writer.write(answer)
         writer.close()
         with suppress(OSError):
             await writer.wait_closed()

@@ -49,7 +49,6 @@ FINAL = frozenset(
         "group-refused",
         "no-group",
         "unreadable",
-        "superseded",
     }
 )
 """Reasons after which another connection would fare no better."""
