@@ -220,7 +220,9 @@ class ConsumerApplication:
 
         def answered(store: RecordStore) -> Result:
             if not store.is_indexed:
-                raise StorageError(f"the index is being built: {store.unindexed} offsets are left; ask again soon")
+                left = store.unindexed
+                done = f"built: {left} offsets are left" if left else "compared with the records"
+                raise StorageError(f"the index is being {done}; ask again soon")
             return act(store)
 
         try:
