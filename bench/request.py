@@ -3,6 +3,7 @@
     python -m bench.request                     a produce request, at the best of some rounds and in the middle
     python -m bench.request --kind idempotent   another kind: see `KINDS`
     python -m bench.request --authorized        behind an authorizer that allows everything
+    python -m bench.request --rules 10000       behind the built-in authorizer with so many rules
     python -m bench.request --profile           where it goes, by function
     python -m bench.request --reads 500         no time: so many reads, for a program that counts instructions
 
@@ -19,15 +20,17 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from bench.workloads import UNFLUSHED
 from bench.workloads.settings import FLUSHED
 from qanat.api.interceptor import authorize
 from qanat.broker.replicas.partition import Partition
-from qanat.security.authentication import Principal
-from qanat.security.authorization import Operation, Resource, ResourceKind
+from qanat.broker.security.acl_authorizer import AclAuthorizer
+from qanat.cluster.values import AclEntry
+from qanat.security.authentication import ANONYMOUS, Principal
+from qanat.security.authorization import Authorizer, Operation, Resource, ResourceKind
 from qanat.servers.kafka.connection import KafkaConnection
 from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.dispatch import Dispatcher
@@ -48,6 +51,8 @@ TOGETHER = 8
 ROUNDS, READS = 15, 400
 PRODUCER_ID = 7
 TRANSACTIONAL_ID = "transactional"
+_USERS = 100
+"""Other users who have rules."""
 
 KINDS = {
     "plain": "produce, one record, no producer id",
@@ -131,17 +136,43 @@ class AllowAll:
         return True
 
 
+class Rules:
+    """The rules of other users, and last those of the connection; in the place of a metadata image."""
+
+    acls_version = 1
+    unreadable: Mapping[str, str] = {}
+
+    def __init__(self, count: int) -> None:
+        others = [(f"User:user-{at % _USERS}", "WRITE", f"topic-{at}") for at in range(count - 2)]
+        own = [(str(ANONYMOUS), operation, TOPIC) for operation in ("WRITE", "READ")]
+        self.acls = {f"{at}": _allowing(*one) for at, one in enumerate([*others, *own])}
+
+
+def _allowing(principal: str, operation: str, topic: str) -> AclEntry:
+    return AclEntry(
+        resource_type="TOPIC",
+        name=topic,
+        pattern_type="LITERAL",
+        principal=principal,
+        host="*",
+        operation=operation,
+        permission="ALLOW",
+    )
+
+
 class OneConnection:
     """A connection of a real broker, without a socket."""
 
-    def __init__(self, broker: BrokerHere, arriving: bytes | None = None, *, is_authorized: bool = False) -> None:
+    def __init__(
+        self, broker: BrokerHere, arriving: bytes | None = None, *, authorizer: Authorizer | None = None
+    ) -> None:
         """`arriving` are the bytes of one read; by default small produce requests."""
         limits = ConnectionLimits(max_request_bytes=10**8, max_unanswered=1000, max_inflight_bytes=10**9)
         dispatcher = Dispatcher(broker.node.broker)
         self._connection = KafkaConnection(dispatcher.handle, limits, lambda _: None, _refuse)
-        if is_authorized:
+        if authorizer is not None:
             dispatcher.interceptor = authorize
-            self._connection.security = ListenerSecurity(authorizer=AllowAll())
+            self._connection.security = ListenerSecurity(authorizer=authorizer)
         self.nowhere = Nowhere()
         self._connection.connection_made(cast(Any, self.nowhere))
         self._arriving = request() * TOGETHER if arriving is None else arriving
@@ -161,9 +192,9 @@ class OneConnection:
 class OneKind:
     """One kind of request and its connection."""
 
-    def __init__(self, kind: str, broker: BrokerHere, *, is_authorized: bool) -> None:
+    def __init__(self, kind: str, broker: BrokerHere, authorizer: Authorizer | None) -> None:
         self._kind = kind
-        self._connection = OneConnection(broker, is_authorized=is_authorized)
+        self._connection = OneConnection(broker, authorizer=authorizer)
         self._sequence = 0
         self._answer_bytes = 0
         """Size of the answers to one read."""
@@ -217,11 +248,11 @@ def _refuse(_: KafkaConnection, fault: BaseException) -> None:
     raise fault
 
 
-async def run(kind: str, *, is_profiled: bool, is_authorized: bool, reads_only: int | None) -> None:
+async def run(kind: str, authorizer: Authorizer | None, *, is_profiled: bool, reads_only: int | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with BrokerHere(data_dir=folder) as broker:
             await broker.create_topic(TOPIC, configs=FLUSHED if kind == "durable" else UNFLUSHED)
-            one = OneKind(kind, broker, is_authorized=is_authorized)
+            one = OneKind(kind, broker, authorizer)
             await one.begin(broker)
             if reads_only is not None:
                 await one.run(one.make(reads_only))
@@ -246,11 +277,16 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser("python -m bench.request", description="CPU time of one small request.")
     kinds = "; ".join(f"{name}: {meaning}" for name, meaning in KINDS.items())
     parser.add_argument("--kind", choices=KINDS, default="plain", help=kinds)
-    parser.add_argument("--authorized", action="store_true", help="behind an authorizer that allows everything")
+    behind = parser.add_mutually_exclusive_group()
+    behind.add_argument("--authorized", action="store_true", help="behind an authorizer that allows everything")
+    behind.add_argument("--rules", type=int, metavar="N", help="behind the built-in authorizer with so many rules")
     parser.add_argument("--profile", action="store_true", help="where it goes, by function; everything takes longer")
     parser.add_argument("--reads", type=int, metavar="N", help=f"make N reads of {TOGETHER} requests, measure nothing")
     given = parser.parse_args(arguments)
-    asyncio.run(run(given.kind, is_profiled=given.profile, is_authorized=given.authorized, reads_only=given.reads))
+    authorizer = (
+        AclAuthorizer(Rules(given.rules)) if given.rules is not None else AllowAll() if given.authorized else None
+    )
+    asyncio.run(run(given.kind, authorizer, is_profiled=given.profile, reads_only=given.reads))
 
 
 if __name__ == "__main__":

@@ -47,6 +47,23 @@ def test_an_answer_is_kept_until_the_revision_changes() -> None:
     assert not alice.allow_any(Operation.READ, TOPIC)
 
 
+def test_the_last_answer_is_for_its_operation_kind_and_revision_only() -> None:
+    authorizer = Revised()
+    alice, name = Permissions(authorizer, ALICE, "h"), "a"
+    assert alice.allow(Operation.READ, TOPIC, name)
+    authorizer.allowed = set()
+
+    assert not alice.allow(Operation.WRITE, TOPIC, name)
+    assert not alice.allow(Operation.WRITE, TOPIC, name)
+    assert not alice.allow(Operation.WRITE, ResourceKind.GROUP, name)
+    assert alice.allow(Operation.READ, TOPIC, name), "kept as long as the revision stays"
+    authorizer.revision = 2
+    assert not alice.allow_any(Operation.WRITE, TOPIC)
+    assert not alice.allow(Operation.READ, TOPIC, name)
+    authorizer.allowed, authorizer.revision = {"a"}, 3
+    assert alice.allow(Operation.READ, TOPIC, name)
+
+
 def test_an_authorizer_without_a_revision_is_asked_every_time() -> None:
     authorizer = Plain()
     alice = Permissions(authorizer, ALICE, "h")

@@ -95,5 +95,7 @@ def test_what_there_is_no_time_for_is_named(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_a_quick_run_measures_less_of_some() -> None:
-    assert all(0 < one.quick().count < one.count for one in workloads.WORKLOADS)
+    """Not of synchronous ones: they are few, and their p99 needs them all."""
+    for one in workloads.WORKLOADS:
+        assert (one.mode == "sync" and one.quick() == one) or 0 < one.quick().count < one.count, one.name
     assert set(workloads.QUICK_NAMES) < set(workloads.NAMES)

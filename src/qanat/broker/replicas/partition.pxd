@@ -16,7 +16,7 @@ cpdef Written written_at(long long base_offset, long long append_time_ms, object
 cdef class Partition:
     cdef public PartitionLog log
     cdef public AppendFastPath _runtime
-    cdef public object at, leader, topic_id, why_retired, outbox, _acknowledged, _known
+    cdef public object at, topic, leader, topic_id, why_retired, outbox, _acknowledged, _known
     cdef public list _starting
     cdef public dict _waiting, _waiting_followers
     cdef public bint is_retired, is_mirror

@@ -93,6 +93,7 @@ class Partition:
         "min_insync_replicas",
         "outbox",
         "readable_bytes",
+        "topic",
         "topic_id",
         "why_retired",
         "written_bytes",
@@ -113,6 +114,8 @@ class Partition:
         """Whether only a pipe writes to it, what its parent has. Its log has the epochs of the origin and none of ours:
         docs/decisions/0020-mirrored-topics.md."""
         self.at = log.topic_partition
+        self.topic = self.at.topic
+        """Its own field: the fast paths ask for permission by it, and a field of a tuple takes a lookup by name."""
         self.leader_epoch = leader_epoch
         self.leader = leader
         """How far the followers are; None where this is the sole replica."""

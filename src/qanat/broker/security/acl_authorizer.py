@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False
 """The built-in authorizer: decides by the ACLs of the metadata image.
 
 ACLs reach every broker by its watch of the metadata store. The next decision after a change takes it into the index:

@@ -50,7 +50,7 @@ class FetchFastPath:
         if request is None:
             return None
         partition = self._writable.get((request.topic, request.partition))
-        if partition is None or (permissions is not None and not permissions.allow(_READ, _TOPIC, request.topic)):
+        if partition is None or (permissions is not None and not permissions.allow(_READ, _TOPIC, partition.topic)):
             return None
         answer, size = self.read(request, partition)
         if answer is not None and size < request.min_bytes and request.max_wait_ms > 0:
@@ -155,7 +155,7 @@ class _ParkedAnswer(DeferredAnswer):
     def _read(self) -> tuple[list[Chunk] | None, int]:
         """Read again; the client may have lost its right while it waited, and the ordinary path says so."""
         permissions = self._permissions
-        if permissions is not None and not permissions.allow(_READ, _TOPIC, self._request.topic):
+        if permissions is not None and not permissions.allow(_READ, _TOPIC, self._partition.topic):
             return None, 0
         return self._fetches.read(self._request, self._partition)
 

@@ -79,7 +79,7 @@ class ProduceFastPath:
             return ORDINARY_PATH
         if partition is None or (acks == ALL and partition.leader is not None and partition.lacks_replicas):
             return ORDINARY_PATH
-        if permissions is not None and not may_write(request, at[0], permissions):
+        if permissions is not None and not may_write(request, partition.topic, permissions):
             return ORDINARY_PATH
         written = append(request, frame[request.start : request.end], partition)
         if written is None:
