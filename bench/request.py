@@ -46,6 +46,7 @@ TOPIC = "single"
 VERSION = 7
 """The version that librdkafka sends."""
 FETCH_VERSION = 11
+PARTITIONS = 2
 TOGETHER = 8
 """Requests that arrive in one read."""
 ROUNDS, READS = 15, 400
@@ -61,6 +62,7 @@ KINDS = {
     "idempotent": "the same, of an idempotent producer",
     "transactional": "the same, in an open transaction",
     "fetch": "fetch, one record",
+    "partitions": "produce, one record for each of two partitions: the ordinary path",
 }
 
 
@@ -110,9 +112,10 @@ def request(kind: str = "plain", sequence: int = 0) -> bytes:
         base_sequence=sequence if is_known else -1,
         is_transactional=kind == "transactional",
     )
-    data = PartitionProduceData(0, memoryview(batch))
+    numbers = range(PARTITIONS if kind == "partitions" else 1)
+    data = [PartitionProduceData(number, memoryview(batch)) for number in numbers]
     transactional_id = TRANSACTIONAL_ID if kind == "transactional" else None
-    message = ProduceRequest(transactional_id, -1, 30_000, [TopicProduceData(TOPIC, partition_data=[data])])
+    message = ProduceRequest(transactional_id, -1, 30_000, [TopicProduceData(TOPIC, partition_data=data)])
     return b"".join(frame_request(0, VERSION, 1, "bench", write_request(message, VERSION)))
 
 
@@ -251,7 +254,7 @@ def _refuse(_: KafkaConnection, fault: BaseException) -> None:
 async def run(kind: str, authorizer: Authorizer | None, *, is_profiled: bool, reads_only: int | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with BrokerHere(data_dir=folder) as broker:
-            await broker.create_topic(TOPIC, configs=FLUSHED if kind == "durable" else UNFLUSHED)
+            await broker.create_topic(TOPIC, PARTITIONS, configs=FLUSHED if kind == "durable" else UNFLUSHED)
             one = OneKind(kind, broker, authorizer)
             await one.begin(broker)
             if reads_only is not None:

@@ -80,9 +80,8 @@ class AccessCheck(Struct, frozen=True):
     @property
     def visibility(self) -> AuthorizedTopics:
         """The topics that the caller may describe; still valid when the caller is gone."""
-        if self._dry_run is None:
-            return AuthorizedTopics(self.permissions)
-        return AuthorizedTopics(self.permissions, self._dry_run, self.caller.host)
+        dry_run = self._dry_run
+        return AuthorizedTopics(self.permissions, dry_run, "" if dry_run is None else self.caller.host)
 
     @property
     def _dry_run(self) -> AclAuthorizer | None:
@@ -146,8 +145,8 @@ class AccessCheck(Struct, frozen=True):
 
     def may_topic_or_id(self, operation: Operation, name: str | None, topic_id: bytes) -> bool:
         """The same for a topic by name or by id. An unknown id is allowed: the handler does not know it either."""
-        found = self.topic_name(name, topic_id)
-        return found is None or self.may_topic(operation, found)
+        found = name or self.topic_name(name, topic_id)
+        return found is None or self.may(operation, ResourceKind.TOPIC, found)
 
     def may_any_topic(self, operation: Operation) -> bool:
         """Whether the caller may do this to any topic, existing or not.
