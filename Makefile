@@ -49,8 +49,10 @@ test: $(READY) ## run the tests; make test ARGS="-k retention -x"
 test-long: $(READY) ## the tests that take long, or compare with Apache Kafka where it is available; 45 minutes at most
 	@$(BIN)/python -m pytest -q -n $(or $(JOBS),3) --dist loadscope --hypothesis-profile=ci -m long $(ARGS)
 
+# Only files with such tests are collected: all files take each process half a minute on a busy machine.
 test-data: $(READY) ## of the long tests those that guard data: several processes, outages, upgrade, power cuts, Spark; twenty minutes at most
-	@$(BIN)/python -m pytest -q -n $(or $(JOBS),3) --dist loadscope --hypothesis-profile=ci -m "long and data" --durations=15 --durations-min=5 $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(or $(JOBS),3) --dist loadscope --hypothesis-profile=ci -m "long and data" --durations=25 --durations-min=1 $(ARGS) \
+		$$(grep -rl --include='test_*.py' 'mark\.data\b' tests | sort)
 
 clients: $(READY) ## try every Kafka client, log in by every mechanism, and rewrite the tables of the documentation
 	@QANAT_CLIENT_RESULTS=.cache/clients.json $(BIN)/python -m pytest -q -n 0 --maxfail 3 tests/clients/test_matrix.py tests/clients/test_transactions.py $(ARGS)

@@ -31,6 +31,8 @@ LONG = (
     _BITS,
     "tests/chaos/test_chaos.py",
     "tests/restart/test_power_loss.py",
+    "tests/spark/pipelines/test_metrics_killed.py",
+    "tests/spark/test_cluster.py",
 )
 """Or the last worker would still be at one of these when all others have nothing left to do.
 

@@ -236,7 +236,6 @@ def test_no_file_of_any_length_is_read_as_something_else(settings: LogSettings, 
 
 
 @pytest.mark.long
-@pytest.mark.data
 @pytest.mark.parametrize(("settings", "is_clean"), CASES)
 def test_no_bit_at_all_is_read_as_something_else(
     settings: LogSettings, is_clean: bool, monkeypatch: pytest.MonkeyPatch

@@ -26,7 +26,6 @@ def test_nothing_is_lost(first: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.data
 @pytest.mark.parametrize("first", range(SEEDS + 1, MORE_SEEDS + 1, PER_TEST))
 def test_nothing_is_lost_by_more_seeds(first: int) -> None:
     check(range(first, first + PER_TEST))

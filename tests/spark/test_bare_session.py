@@ -18,7 +18,6 @@ PROGRAM = Path(__file__).with_name("bare_session.py")
 
 
 @pytest.mark.long
-@pytest.mark.data
 @pytest.mark.parametrize("kind", ["classic", "connect"])
 def test_a_bare_session_reads_and_writes_topics(qanat_broker: EmbeddedBroker, kind: str, tmp_path: Path) -> None:
     require_java()

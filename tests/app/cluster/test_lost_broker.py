@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tools.brokers import BrokerProcesses
 
-pytestmark = [pytest.mark.long, pytest.mark.data]
+pytestmark = pytest.mark.long
 
 
 def test_topics_without_a_leader_are_described_changed_and_deleted_and_the_lost_broker_is_drained(

@@ -124,7 +124,6 @@ def test_a_killed_child_a_killed_parent_and_a_cut_link_lose_and_double_nothing(t
 
 
 @pytest.mark.long
-@pytest.mark.data
 @pytest.mark.parametrize(("edges", "seconds"), [(20, 60), (100, 240)])
 def test_many_edges_send_into_one_topic_while_everything_is_killed(tmp_path: Path, edges: int, seconds: int) -> None:
     with ExitStack() as opened:

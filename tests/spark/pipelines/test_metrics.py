@@ -100,7 +100,6 @@ def run(spark: SparkSession, broker: EmbeddedBroker, topic: str, tmp_path: Path)
 
 
 @pytest.mark.long
-@pytest.mark.data
 def test_the_output_is_what_a_plain_computation_finds(run: Run, broker: EmbeddedBroker) -> None:
     """Late, doubled and broken records included, in two runs, the second of which continues where the first ended."""
     records = [Sent(b"odd", value, START_MS) for value in ODD]

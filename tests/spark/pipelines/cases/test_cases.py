@@ -75,7 +75,6 @@ def pipeline(tmp_path: Path) -> Path:
 
 
 @pytest.mark.long
-@pytest.mark.data
 def test_a_file_of_cases_passes_or_shows_what_differs(
     qanat_pipeline: PipelineTests, pipeline: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
