@@ -6,7 +6,7 @@ import pytest
 from verify.clusters.run import ClusterRun
 from verify.clusters.sweep import run_twice
 
-SEEDS = 20
+SEEDS = 10
 MORE_SEEDS = 100
 LONG_SEEDS = 300
 PER_TEST = 10

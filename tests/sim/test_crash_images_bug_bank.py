@@ -201,12 +201,15 @@ BUGS: list[Callable[[MonkeyPatch], None]] = [
 
 
 FIRST_SEEDS = {
+    "acknowledge_what_came_during_the_flush": 2,
     "count_aborted_records": 126,
     "cut_but_keep_the_sidecar": 15,
     "cut_the_oldest_first": 3,
-    "leave_staged_batches_in_sight": 20,
+    "forget_who_sent_a_small_file": 4,
+    "leave_staged_batches_in_sight": 26,
+    "swap_what_is_not_synced": 2,
 }
-"""Where to start looking for what few workloads bring about (the first: 1 in 300)."""
+"""Where to start looking for what few workloads bring about (`count_aborted_records`: 1 in 300)."""
 
 
 def seeds_until_found(first: int) -> int | None:

@@ -83,7 +83,9 @@ def test_t8_one_flipped_bit_costs_nothing_and_is_repaired(waited_s: float, byte:
 
 
 @pytest.mark.parametrize("batch", [0, 9], ids=["the first batch", "the last batch"])
-@pytest.mark.parametrize("bit", range(8 * 12, 8 * 16))
+@pytest.mark.parametrize(
+    "bit", [pytest.param(bit, marks=[pytest.mark.long] if bit % 5 else []) for bit in range(8 * 12, 8 * 16)]
+)
 def test_t8_a_flipped_leader_epoch_costs_nothing_and_its_copy_catches_up(bit: int, batch: int) -> None:
     async def script(stage: Stage) -> None:
         values = await send_ten(stage)

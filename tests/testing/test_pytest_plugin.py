@@ -12,7 +12,7 @@ from qanat.testing import EmbeddedBroker
 def run_pytest(folder: Path, test: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_it.py").write_text(test)
     command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "test_it.py"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=180, check=False)
 
 
 def test_each_test_has_a_broker_of_its_own(tmp_path: Path) -> None:
