@@ -33,6 +33,8 @@ KEPT = ROOT / ".cache" / "deploy"
 DEBIAN = "http://deb.debian.org/debian"
 UBUNTU = "deb [trusted=yes] http://archive.ubuntu.com/ubuntu noble main universe"
 """The release whose Python is 3.12; the keys of Ubuntu are not on every machine, and this root is thrown away."""
+STALE = '--aptopt=Acquire::Check-Valid-Until "false"'
+"""A mirror of Debian's next release may be weeks old: its signature is checked, its age does not matter here."""
 EARLIER = "0.1.99"
 """A version to upgrade from: the same files under another number, as no release is out yet."""
 SYSTEMS = ("2_17", "2_27", "2_28", "2_24", "2_12", "2_5")
@@ -124,7 +126,7 @@ def root(target: Target, tmp_path: Path) -> Iterator[Root]:
         name = f"python{target.version}"
         include = f"--include={name},{name}-venv"
         where = (target.suite, str(archive), DEBIAN) if target.suite else ("noble", str(archive), UBUNTU)
-        run("mmdebstrap", "--variant=minbase", include, *where)
+        run("mmdebstrap", "--variant=minbase", STALE, include, *where)
     folder = tmp_path / "root"
     folder.mkdir()
     run("tar", "xf", str(archive), "-C", str(folder), "--exclude=./dev/*")
