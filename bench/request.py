@@ -63,6 +63,7 @@ KINDS = {
     "transactional": "the same, in an open transaction",
     "fetch": "fetch, one record",
     "partitions": "produce, one record for each of two partitions: the ordinary path",
+    "fetch-partitions": "fetch, one record from each of two partitions: the ordinary path",
 }
 
 
@@ -101,8 +102,8 @@ class Nowhere:
 
 def request(kind: str = "plain", sequence: int = 0) -> bytes:
     """One framed request; `sequence` counts the records of a producer."""
-    if kind == "fetch":
-        return _fetch_request()
+    if kind in ("fetch", "fetch-partitions"):
+        return _fetch_request(1 if kind == "fetch" else PARTITIONS)
     is_known = kind in ("idempotent", "transactional")
     batch = encode_batch(
         [Record(offset=0, timestamp=int(time.time() * 1000), key=None, value=bytes(100))],
@@ -119,10 +120,10 @@ def request(kind: str = "plain", sequence: int = 0) -> bytes:
     return b"".join(frame_request(0, VERSION, 1, "bench", write_request(message, VERSION)))
 
 
-def _fetch_request() -> bytes:
-    row = fetch.FetchPartition(0, fetch_offset=0, partition_max_bytes=1)
+def _fetch_request(partitions: int) -> bytes:
+    rows = [fetch.FetchPartition(number, fetch_offset=0, partition_max_bytes=1) for number in range(partitions)]
     message = fetch.FetchRequest(
-        max_wait_ms=0, min_bytes=1, session_epoch=-1, topics=[fetch.FetchTopic(TOPIC, partitions=[row])]
+        max_wait_ms=0, min_bytes=1, session_epoch=-1, topics=[fetch.FetchTopic(TOPIC, partitions=rows)]
     )
     return b"".join(frame_request(1, FETCH_VERSION, 1, "bench", fetch.write_request(message, FETCH_VERSION)))
 
@@ -214,9 +215,6 @@ class OneKind:
 
     async def begin(self, broker: BrokerHere) -> None:
         """Write what the first request needs to find, and learn the size of answers."""
-        partition = broker.node.broker.lookup.led(TOPIC, 0)
-        assert isinstance(partition, Partition)
-        partition.log.producers.requires_verification = False
         is_open = self._kind == "transactional"
         first = encode_batch(
             [Record(0, int(time.time() * 1000), None, bytes(100))],
@@ -225,10 +223,14 @@ class OneKind:
             base_sequence=0 if is_open else -1,
             is_transactional=is_open,
         )
-        written = partition.append_now(first)
-        assert written is not None
-        if written.durable is not None:
-            await written.durable
+        for number in range(PARTITIONS):
+            partition = broker.node.broker.lookup.led(TOPIC, number)
+            assert isinstance(partition, Partition)
+            partition.log.producers.requires_verification = False
+            written = partition.append_now(first)
+            assert written is not None
+            if written.durable is not None:
+                await written.durable
         self._sequence = 1 if is_open else 0
         for arriving in self.make(1):
             self._connection.receive(arriving)

@@ -64,6 +64,32 @@ def test_the_last_answer_is_for_its_operation_kind_and_revision_only() -> None:
     assert alice.allow(Operation.READ, TOPIC, name)
 
 
+def test_what_is_known_is_what_was_allowed_at_this_revision() -> None:
+    authorizer = Revised()
+    alice = Permissions(authorizer, ALICE, "h")
+    for name in "ab":
+        alice.allow(Operation.READ, TOPIC, name)
+    alice.allow_any(Operation.READ, TOPIC)
+
+    def knows(*names: str | None, operation: Operation = Operation.READ) -> bool:
+        return alice.knows(operation, TOPIC, names)
+
+    assert [knows(), knows("a"), knows("a", "a")] == [True] * 3
+    assert [knows("b"), knows("a", "b"), knows("a", "c"), knows("a", operation=Operation.WRITE)] == [False] * 4
+    assert [knows(None), knows("")] == [False] * 2, "no name stands for the question whether there is any"
+    assert authorizer.asked == ["a", "b", "any"], "nothing is asked"
+    authorizer.revision = 2
+    assert not knows("a")
+
+
+def test_nothing_is_known_of_an_authorizer_without_a_revision_and_everything_of_a_super_user() -> None:
+    alice = Permissions(Plain(), ALICE, "h")
+    assert alice.allow(Operation.READ, TOPIC, "a")
+
+    assert not alice.knows(Operation.READ, TOPIC, ["a"])
+    assert Permissions(Plain(), ALICE, "h", is_super=True).knows(Operation.READ, TOPIC, ["b", None])
+
+
 def test_an_authorizer_without_a_revision_is_asked_every_time() -> None:
     authorizer = Plain()
     alice = Permissions(authorizer, ALICE, "h")

@@ -4,7 +4,6 @@
 - `request_context`     what a handler knows of a request besides its message; `caller` the client behind it
 - `authorization`       what a caller may do, and a handler behind its rule; `allowed_operations` as bits (KIP-430)
 - `permissions`         what a principal may do, remembered until the rules change
-- `parked_access`       fetches that waited are checked again
 - `endpoints`           the address of a broker for a caller: that of the caller's own listener
 - `interceptor`         the one place in front of all handlers
 - `admin_tasks`         administration that runs to its end, whether or not the client waits

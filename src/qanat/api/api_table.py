@@ -16,7 +16,7 @@ from qanat.api.error_counts import CountErrors, counter_of
 from qanat.wire.kafka.registry import APIS, Api, ApiKey
 
 if TYPE_CHECKING:
-    from qanat.api.authorization import AuthorizationRule
+    from qanat.api.authorization import AuthorizationRule, Recheck
 
 Handler = Callable[[Any, Any], Any]
 """(request, context) -> response, a future of it, or a coroutine (see `servers.kafka.connection.Outcome`)."""
@@ -47,6 +47,12 @@ class ServedApi:
         """The API's authorization rule; None where its module has none, and the API is refused."""
         rule: AuthorizationRule | None = getattr(import_module(f"qanat.{self.module}"), "authorize", None)
         return rule
+
+    @cached_property
+    def recheck(self) -> Recheck | None:
+        """Checks a response that waited for records; None for an API that does not wait for them."""
+        recheck: Recheck | None = getattr(import_module(f"qanat.{self.module}"), "recheck", None)
+        return recheck
 
     @cached_property
     def count_errors(self) -> CountErrors:

@@ -1,8 +1,9 @@
 """Authorization of requests: what a caller may do, the verdict of an API's rule, the handler behind the rule.
 
-Every handler module holds its rule, `authorize(request, access)`. A rule takes the rows that the caller may not have
-out of the request and adds them to the response as refused (`AccessCheck.grant_without`), or it refuses the request
-as a whole (`AccessCheck.deny`). `ServedApi.authorize` finds it.
+Every handler module holds its rule, `authorize(request, access)`, and `recheck(request, response, access)` where a
+request may wait for records. A rule takes the rows that the caller may not have out of the request and adds them to the
+response as refused (`AccessCheck.grant_without`), or it refuses the request as a whole (`AccessCheck.deny`).
+`ServedApi` finds them.
 
 Rule 1: an API without a rule is refused altogether.
 Rule 2: handler modules do not import this one: a rule gets all it needs with `access`, so that a broker without an
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 Complete = Callable[[Any], Any]
 """Makes the final response from the handler's."""
 Row = TypeVar("Row")
+_TOPIC = ResourceKind.TOPIC  # The attributes of an enum are slow.
 
 
 class Granted(Struct, frozen=True):
@@ -141,12 +143,16 @@ class AccessCheck(Struct, frozen=True):
         return False
 
     def may_topic(self, operation: Operation, name: str) -> bool:
-        return self.may(operation, ResourceKind.TOPIC, name)
+        return self.may(operation, _TOPIC, name)
+
+    def knows_topics(self, operation: Operation, names: Iterable[str | None]) -> bool:
+        """Whether it is known, and need not be asked, that the caller may do this to all of these topics."""
+        return self.permissions.knows(operation, _TOPIC, names)
 
     def may_topic_or_id(self, operation: Operation, name: str | None, topic_id: bytes) -> bool:
         """The same for a topic by name or by id. An unknown id is allowed: the handler does not know it either."""
         found = name or self.topic_name(name, topic_id)
-        return found is None or self.may(operation, ResourceKind.TOPIC, found)
+        return found is None or self.may(operation, _TOPIC, found)
 
     def may_any_topic(self, operation: Operation) -> bool:
         """Whether the caller may do this to any topic, existing or not.
@@ -204,34 +210,46 @@ class AccessCheck(Struct, frozen=True):
 
 
 AuthorizationRule = Callable[[Any, AccessCheck], Verdict]
+Recheck = Callable[[Any, Any, AccessCheck], Any]
+"""Checks the response of a request, of a caller who may have lost rights since the rule let it pass."""
 
 
-def handle_authorized(
-    rule: AuthorizationRule,
-    handle: Callable[[], Any],
-    request: Any,
-    access: AccessCheck,
-    recheck: Complete | None = None,
-) -> Any:
-    """The outcome of a handler behind its rule, in any form that a handler may return.
+def handle_authorized(rule: AuthorizationRule, served: Any, request: Any, context: Any, access: AccessCheck) -> Any:
+    """The outcome of a served API's handler behind its rule, in any form that a handler may return.
 
-    `recheck` gets a response that had to wait, before it is complete.
+    A request that had to wait is checked again where the rules changed meanwhile: what came since then is not for a
+    client that has lost its right.
     """
+    recheck: Recheck | None = served.recheck
+    revision = -1 if recheck is None else access.permissions.revision
     verdict = rule(request, access)
+    if verdict is GRANTED and recheck is None:
+        return served.handle(request, context)
     if isinstance(verdict, Denied):
         return verdict.response
-    outcome = handle()
+    outcome = served.handle(request, context)
     if isinstance(outcome, Struct) or outcome is None:
         return outcome if verdict.complete is None else verdict.complete(outcome)
-    complete = _in_turn(recheck, verdict.complete)
+    complete = verdict.complete
+    if recheck is not None:
+        complete = _in_turn(_when_changed(recheck, revision, request, access), complete)
     if complete is None:
         return outcome
     return _completed(outcome, complete) if isinstance(outcome, asyncio.Future) else _after(outcome, complete)
 
 
-def _in_turn(first: Complete | None, then: Complete | None) -> Complete | None:
-    if first is None or then is None:
-        return first or then
+def _when_changed(recheck: Recheck, revision: int, request: Any, access: AccessCheck) -> Complete:
+    """Checks a response that waited, where the rules changed meanwhile."""
+
+    def complete(response: Any) -> Any:
+        return response if access.permissions.revision == revision else recheck(request, response, access)
+
+    return complete
+
+
+def _in_turn(first: Complete, then: Complete | None) -> Complete:
+    if then is None:
+        return first
     return lambda response: then(first(response))
 
 

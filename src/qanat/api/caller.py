@@ -9,6 +9,7 @@ from qanat.api.records.refused_batches import RefusedBatches
 from qanat.security.authentication import Principal
 
 if TYPE_CHECKING:
+    from qanat.api.permissions import Permissions
     from qanat.security.authorization import Operation, ResourceKind
 
     Denial = tuple[Operation, ResourceKind, str]
@@ -27,6 +28,8 @@ class Caller(Protocol):
 
     principal: Principal
     refused_batches: RefusedBatches
+    permissions: Permissions | None
+    """What its principal may do; None where no authorizer decides, or before the first request."""
     last_denial: Denial | None
     """What the authorizer denied last, for a message to the client."""
 

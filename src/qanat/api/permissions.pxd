@@ -12,6 +12,8 @@ cdef class Permissions:
     cdef readonly list _answers
     @cython.locals(answers=dict, is_same=bint)
     cpdef bint allow(self, operation, kind, name) except -1
+    @cython.locals(answers=dict)
+    cpdef bint knows(self, operation, kind, names) except -1
     cdef bint _ask(self, operation, kind, name) except -1
     @cython.locals(answers=dict, revision="long long", question=int)
     cdef dict _current(self, int operation, int kind)

@@ -10,6 +10,8 @@ Compiled and interpreted like `log.partition_log`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from qanat.security.authentication import Principal
 from qanat.security.authorization import Authorizer, Operation, Resource, ResourceKind, RevisedAuthorizer
 
@@ -88,6 +90,21 @@ class Permissions:
             _keep(answers, name, answer)
         self._kind, self._name, self._allowed = kind, name, operation if answer else None
         return answer
+
+    def knows(self, operation: Operation, kind: ResourceKind, names: Iterable[str | None]) -> bool:
+        """Whether it is known, and need not be asked, that the principal may do this to all of these resources.
+
+        It is not where a name is missing or empty, except for a super user.
+        """
+        if self._is_super:
+            return True
+        if self._revised is None:
+            return False
+        answers = self._current(operation, kind)
+        for name in names:  # noqa: SIM110 - a generator costs more than the question
+            if not name or not answers.get(name):
+                return False
+        return True
 
     def _ask(self, operation: Operation, kind: ResourceKind, name: str) -> bool:
         """The answer of an authorizer without a revision."""

@@ -11,6 +11,7 @@ from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.wire.kafka.headers import RequestHeader
 
 if TYPE_CHECKING:
+    from qanat.api.authorization import AccessCheck
     from qanat.broker.broker import Broker
     from qanat.groups.requests import TopicVisibility
 
@@ -22,12 +23,17 @@ class RequestContext(Struct):
     caller: Caller
     header: RequestHeader
     _yielder: CooperativeYield | None = None
-    visibility: TopicVisibility | None = None
-    """Which topics the caller may see; None where no authorizer decides."""
+    access: AccessCheck | None = None
+    """What the caller may do; None where no authorizer decides."""
 
     @property
     def version(self) -> int:
         return self.header.api_version
+
+    @property
+    def visibility(self) -> TopicVisibility | None:
+        """Which topics the caller may see; None where no authorizer decides."""
+        return None if self.access is None else self.access.visibility
 
     @property
     def yielder(self) -> CooperativeYield:

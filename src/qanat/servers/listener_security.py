@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from qanat.api.api_table import ServedApi
 from qanat.api.authorization import AccessCheck, handle_authorized
 from qanat.api.caller import Caller
-from qanat.api.parked_access import recheck_when_changed
 from qanat.api.permissions import Permissions, PermissionTable
 from qanat.api.request_context import RequestContext
 from qanat.broker.broker import Broker
@@ -64,25 +63,30 @@ class ListenerSecurity:
         )
 
     def permissions(self, caller: Caller) -> Permissions:
-        """What a caller may do; valid as long as it has this principal."""
+        """What a caller may do; it keeps them as long as it has this principal."""
         assert self._permissions is not None, "an authorizer is configured"
-        return self._permissions.of(caller.principal, caller.host)
+        found = caller.permissions = self._permissions.of(caller.principal, caller.host)
+        # Equal, and from now on the same: connections of a user share permissions, and each has its own principal.
+        caller.principal = found.principal
+        return found
 
     def access(self, broker: Broker, caller: Caller, version: int) -> AccessCheck:
         """What a caller may do with a request of this version."""
-        return AccessCheck(self.permissions(caller), caller, version, broker)
+        permissions = caller.permissions
+        if permissions is None or permissions.principal is not caller.principal:
+            permissions = self.permissions(caller)
+        return AccessCheck(permissions, caller, version, broker)
 
     def handle(self, served: ServedApi, request: Any, context: RequestContext) -> Any:
         """Handle a request as far as its caller is allowed to make it; the dispatcher's interceptor."""
-        rule = served.authorize
-        if rule is None:
+        if served.authorize is None:
             raise MalformedMessageError(f"{served.api.name} is refused: it has no authorization rule")
-        access, caller = self.access(context.broker, context.caller, context.version), context.caller
+        caller = context.caller
+        access = self.access(context.broker, caller, context.header.api_version)
         if caller.is_over_inter_broker:
             # Decided for every request: the authorizer's rules change while the connection lasts.
             caller.is_inter_broker = access.may_cluster(Operation.CLUSTER_ACTION)
             if caller.is_inter_broker:
                 return served.handle(request, context)
-        context.visibility = access.visibility
-        recheck = recheck_when_changed(served.key, request, access)
-        return handle_authorized(rule, lambda: served.handle(request, context), request, access, recheck)
+        context.access = access
+        return handle_authorized(served.authorize, served, request, context, access)

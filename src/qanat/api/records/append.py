@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from qanat.broker.replicas.partition import Partition, Written
     from qanat.wire.batch_header import Buffer
 
+_WRITE = Operation.WRITE
 ALL, LEADER, NONE = -1, 1, 0
 """The acks of a producer."""
 
 
 def may_append(access: AccessCheck, name: str | None, topic_id: bytes = ZERO_UUID) -> bool:
     """Whether a caller may write to a topic, named by name or id."""
-    return access.may_topic_or_id(Operation.WRITE, name, topic_id)
+    return access.may_topic_or_id(_WRITE, name, topic_id)
 
 
 def find_writable(broker: Broker, topic: str, number: int, acks: int) -> Partition | None:

@@ -14,6 +14,7 @@ any listener but the inter-broker one, unless an authorizer allows the caller CL
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from qanat.api.records.leader_hints import NOT_LEADER_ERRORS, current_leader
@@ -48,6 +49,7 @@ from qanat.wire.kafka.messages.fetch import (
 if TYPE_CHECKING:
     from qanat.api.authorization import AccessCheck, Verdict
 
+_READ, _TOPIC = Operation.READ, attrgetter("topic")
 _READ_COMMITTED = 1
 _TOPIC_IDS_FROM = 13
 _FOLLOWERS_FROM = 11
@@ -62,8 +64,10 @@ def authorize(request: FetchRequest, access: AccessCheck) -> Verdict:
         return access.grant() if access.may_cluster(Operation.CLUSTER_ACTION) else access.deny(_refusal(request))
     if request.session_id == 0:
         request.session_epoch = FINAL_EPOCH
+    if access.knows_topics(_READ, map(_TOPIC, request.topics)):
+        return access.grant()
     request.topics, denied = access.split(
-        request.topics, lambda topic: access.may_topic_or_id(Operation.READ, topic.topic, topic.topic_id)
+        request.topics, lambda topic: access.may_topic_or_id(_READ, topic.topic, topic.topic_id)
     )
     if denied:
         request.max_wait_ms = 0
@@ -76,8 +80,19 @@ def _denied(topic: FetchTopic) -> FetchableTopicResponse:
     return FetchableTopicResponse(topic.topic, topic.topic_id, rows)
 
 
+def recheck(request: FetchRequest, response: FetchResponse, access: AccessCheck) -> FetchResponse:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    for topic in response.responses:
+        if not access.may_topic_or_id(_READ, topic.topic, bytes(topic.topic_id)):
+            topic.partitions = [
+                PartitionData(row.partition_index, code, -1, aborted_transactions=[], records=[])
+                for row in topic.partitions
+            ]
+    return response
+
+
 def handle(request: FetchRequest, context: RequestContext) -> object:
-    is_decided = context.visibility is not None  # By the rule above: an authorizer stands before the handler.
+    is_decided = context.access is not None  # By the rule above: an authorizer stands before the handler.
     if _follower(request) >= 0 and not context.caller.is_inter_broker and not is_decided:
         return _refusal(request)
     if context.is_long:

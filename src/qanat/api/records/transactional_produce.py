@@ -33,7 +33,7 @@ _TRY_AGAIN = (
 
 def is_transactional(batch: memoryview | None) -> bool:
     """Whether a batch says that it is part of a transaction; a batch of whatever soundness."""
-    return batch is not None and len(batch) > ATTRIBUTES_AT and bool(batch[ATTRIBUTES_AT] & TRANSACTIONAL)
+    return batch is not None and len(batch) > ATTRIBUTES_AT and batch[ATTRIBUTES_AT] & TRANSACTIONAL != 0
 
 
 def first_writes(parts: Sequence[tuple[Partition, memoryview, object]]) -> FirstWrites:

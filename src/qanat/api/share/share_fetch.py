@@ -63,6 +63,20 @@ def authorize(request: ShareFetchRequest, access: AccessCheck) -> Verdict:
     return access.grant_without(denied, lambda response: response.responses, _denied, unless_error=True)
 
 
+def recheck(request: ShareFetchRequest, response: ShareFetchResponse, access: AccessCheck) -> ShareFetchResponse:
+    """Records that were acquired meanwhile are given out again when their lock ends."""
+    if not access.may_group(Operation.READ, request.group_id or ""):
+        return ShareFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    for topic in response.responses:
+        if not access.may_topic_or_id(Operation.READ, None, bytes(topic.topic_id)):
+            topic.partitions = [
+                PartitionData(row.partition_index, code, acknowledge_error_code=row.acknowledge_error_code, records=b"")
+                for row in topic.partitions
+            ]
+    return response
+
+
 def _revoked(request: ShareFetchRequest, access: AccessCheck) -> list[FetchTopic]:
     """Topics of the session that the caller may not read any more; a new session has none."""
     if request.share_session_epoch == FIRST_EPOCH:

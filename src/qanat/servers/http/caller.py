@@ -15,6 +15,7 @@ from qanat.security.authentication import ANONYMOUS, Accepted, Principal
 
 if TYPE_CHECKING:
     from qanat.api.caller import Denial
+    from qanat.api.permissions import Permissions
     from qanat.servers.listener_security import ListenerSecurity
 
 CLIENT_ID = "qanat-http"
@@ -52,6 +53,7 @@ class HttpCaller:
         "listener_name",
         "listener_protocol",
         "peer",
+        "permissions",
         "principal",
         "refused_batches",
         "security",
@@ -78,6 +80,7 @@ class HttpCaller:
         """The id of its API key; empty where it authenticated in another way."""
         self.security = security
         self.refused_batches = RefusedBatches()
+        self.permissions: Permissions | None = None
         self.last_denial: Denial | None = None
         self.listener_name = self.listener_protocol = ""
         self.is_inter_broker = self.is_over_inter_broker = False

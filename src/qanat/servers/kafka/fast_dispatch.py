@@ -66,7 +66,5 @@ class FastDispatch:
             return None
         found = connection.permissions
         if found is None or found.principal is not connection.principal:
-            found = connection.permissions = security.permissions(connection)
-            # Equal, and from now on the same: connections of a user share permissions, and each has its own principal.
-            connection.principal = found.principal
+            found = security.permissions(connection)
         return found

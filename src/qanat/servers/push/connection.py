@@ -44,6 +44,7 @@ from qanat.wire.push.frames import UNAUTHENTICATED_BYTES, FrameType, PushFrame, 
 if TYPE_CHECKING:
     from qanat.api.authorization import AccessCheck
     from qanat.api.caller import Denial
+    from qanat.api.permissions import Permissions
     from qanat.security.sasl_exchange import SaslExchange
     from qanat.servers.listener_security import ListenerSecurity
     from qanat.servers.push.ports import PushEndpoint, PushHost
@@ -63,6 +64,7 @@ class PushConnection(asyncio.BufferedProtocol):
 
     # Up to thirty attributes take little memory: what hardly ever changes is the class's.
     session_end_ms: int | None = None
+    permissions: Permissions | None = None
     last_denial: Denial | None = None
     is_over_inter_broker = is_inter_broker = is_closed_by_broker = is_refused = False
 
