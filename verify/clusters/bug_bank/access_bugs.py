@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from qanat.api import authorization
 from qanat.api import permissions as permissions_module
 from qanat.api.permissions import Permissions
 from qanat.broker.metadata.image_watcher import ImageWatcher
@@ -14,7 +15,6 @@ from qanat.cluster import keys, values
 from qanat.cluster.acls import AclPlan, key_of
 from qanat.cluster.image import MetadataImage
 from qanat.cluster.store import NO_REVISION, Put, Snapshot
-from qanat.servers import listener_security
 from qanat.servers.kafka import fetch_fast_path
 from verify.clusters.bug_bank.bug import Patches
 
@@ -38,7 +38,7 @@ def wake_without_a_look_at_the_rules(patches: Patches) -> None:
         return parked._fetches.read(parked._request, parked._partition)
 
     patches.put(fetch_fast_path._ParkedAnswer, "_read", read)
-    patches.put(listener_security, "recheck_when_changed", lambda api_key, request, access: None)
+    patches.put(authorization, "_when_changed", lambda recheck, revision, request, access: lambda response: response)
 
 
 def start_without_denials(patches: Patches) -> None:
