@@ -128,13 +128,17 @@ def _fetch_request(partitions: int) -> bytes:
     return b"".join(frame_request(1, FETCH_VERSION, 1, "bench", fetch.write_request(message, FETCH_VERSION)))
 
 
-class AllowAll:
-    """An authorizer that allows everything."""
-
-    revision = 0
+class AskedAlways:
+    """An authorizer that allows everything and has no revision, so it is asked about every request."""
 
     def allows(self, principal: Principal, host: str, operation: Operation, resource: Resource) -> bool:
         return True
+
+
+class AllowAll(AskedAlways):
+    """An authorizer that allows everything; its answers are kept."""
+
+    revision = 0
 
     def allows_any(self, principal: Principal, host: str, operation: Operation, kind: ResourceKind) -> bool:
         return True

@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 
-from bench.request import KINDS, PARTITIONS, TOGETHER, TOPIC, AllowAll, OneKind, Rules
+from bench.request import KINDS, PARTITIONS, TOGETHER, TOPIC, AllowAll, AskedAlways, OneKind, Rules
 from bench.request_pairs import interval
 from bench.workloads import UNFLUSHED
 from bench.workloads.settings import FLUSHED
@@ -50,6 +50,7 @@ async def compare(kind: str, turns: int) -> None:
                 "without": OneKind(kind, broker, None),
                 "without, once more": OneKind(kind, broker, None),
                 "allows everything": OneKind(kind, broker, AllowAll()),
+                "has no revision": OneKind(kind, broker, AskedAlways()),
                 f"{RULES:,} rules": OneKind(kind, broker, AclAuthorizer(Rules(RULES))),
             }
             for side in sides.values():

@@ -75,13 +75,14 @@ Part = tuple[Partition, memoryview, PartitionProduceResponse]
 class Produce:
     """One request: its appends, and what its acknowledgement waits for."""
 
-    __slots__ = ("_broker", "_caller", "_request", "_version", "_waiting", "response")
+    __slots__ = ("_broker", "_caller", "_lacks_transactional_id", "_request", "_version", "_waiting", "response")
 
     def __init__(self, request: ProduceRequest, context: RequestContext) -> None:
         self._request = request
         self._broker = context.broker
         self._caller = context.caller
         self._version = context.version
+        self._lacks_transactional_id = _lacks_transactional_id(request)
         self._waiting: dict[SyncFuture[None], PartitionProduceResponse] = {}
         self.response = ProduceResponse([])
 
@@ -96,7 +97,7 @@ class Produce:
                 result = PartitionProduceResponse(data.index, base_offset=-1)
                 results.append(result)
                 found = self._find(topic, data.index, broker)
-                if self._request.transactional_id is None and is_transactional(data.records):
+                if self._lacks_transactional_id:
                     _refuse(result, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, _NO_TRANSACTIONAL_ID)
                 elif isinstance(found, ErrorCode):
                     result.error_code = found
@@ -234,12 +235,27 @@ def authorize(request: ProduceRequest, access: AccessCheck) -> Verdict:
     if not access.knows_topics(_WRITE, map(_NAME, allowed)):
         allowed, denied = access.split(allowed, lambda topic: may_append(access, topic.name, topic.topic_id))
     code = _DENIED
-    if not _may_use_transaction(request, access):
+    transactional_id = request.transactional_id
+    if transactional_id is None:
+        is_refused = bool(denied) and _lacks_transactional_id(request)  # The handler refuses it otherwise.
+    else:
+        is_refused = not access.may_transactional_id(_WRITE, transactional_id)
+    if is_refused:
         allowed, denied, code = [], request.topic_data, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if not denied:
         return access.grant()
     request.topic_data = allowed
     return _grant_without(denied, code, access)
+
+
+def _lacks_transactional_id(request: ProduceRequest) -> bool:
+    """Whether it has a transactional batch, and not the transactional id that it needs: it is refused as a whole."""
+    if request.transactional_id is None:
+        for topic in request.topic_data:  # Not by `any`: a generator costs more than the question.
+            for row in topic.partition_data:
+                if is_transactional(row.records):
+                    return True
+    return False
 
 
 def _grant_without(denied: list[TopicProduceData], code: ErrorCode, access: AccessCheck) -> Verdict:
@@ -253,16 +269,6 @@ def _grant_without(denied: list[TopicProduceData], code: ErrorCode, access: Acce
         return response
 
     return access.grant(complete)
-
-
-def _may_use_transaction(request: ProduceRequest, access: AccessCheck) -> bool:
-    if request.transactional_id is not None:
-        return access.may_transactional_id(_WRITE, request.transactional_id)
-    for topic in request.topic_data:  # Not by `any`: a generator costs more than the question.
-        for row in topic.partition_data:
-            if is_transactional(row.records):
-                return False
-    return True
 
 
 def handle(request: ProduceRequest, context: RequestContext) -> object:
