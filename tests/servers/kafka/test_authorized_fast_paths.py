@@ -19,6 +19,7 @@ from qanat.security.authorization import Operation, Resource, ResourceKind
 from qanat.servers.kafka.dispatch import Dispatcher
 from qanat.servers.listener_security import ListenerSecurity
 from qanat.testing import BrokerHere
+from qanat.wire.kafka.headers import frame_request
 from qanat.wire.kafka.messages import fetch, produce
 from qanat.wire.kafka.registry import ApiKey
 
@@ -206,6 +207,22 @@ async def test_a_transactional_id_needs_its_own_permission(ordinary: list[int]) 
 
     assert codes == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, 0, 0]
     assert ordinary == [0]
+
+
+@pytest.mark.parametrize("authorizer", [None, Revised, Asked])
+async def test_one_transactional_batch_without_an_id_refuses_its_whole_request(authorizer: type[Asked] | None) -> None:
+    async with running() as broker:
+        client = ProducerHere(broker) if authorizer is None else Client(broker, authorizer())
+        plain, transactional = one_batch(), one_batch(producer_id=9, producer_epoch=0, is_transactional=True)
+        rows = [produce.PartitionProduceData(at, memoryview(one)) for at, one in enumerate([plain, transactional])]
+        request = produce.ProduceRequest(None, -1, 1000, [produce.TopicProduceData(TOPIC, partition_data=rows)])
+        message = produce.write_request(request, PRODUCE_VERSION)
+        client.send(b"".join(map(bytes, frame_request(0, PRODUCE_VERSION, 1, "me", message))))
+        response = produce.read_response(memoryview(await client.answer())[8:], PRODUCE_VERSION)
+
+        refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        assert [row.error_code for row in response.responses[0].partition_responses] == [refused, refused]
+        assert broker.node.broker.local_replicas.writable[TOPIC, 0].log.end_offset == 0
 
 
 async def test_a_super_user_is_not_asked_about(ordinary: list[int]) -> None:
