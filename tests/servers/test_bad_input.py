@@ -24,8 +24,6 @@ from qanat.wire.kafka.headers import frame_request
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic, write_request
 from qanat.wire.kafka.registry import ApiKey
 
-LONGEST_WAIT_S = 1.0
-"""The longest wait of another client, on a machine that runs other tests at the same time."""
 MIB = 1024 * 1024
 
 
@@ -62,15 +60,36 @@ def is_closed_by(victim: Victim, data: bytes) -> bool:
 
 
 def test_a_broker_that_stands_still_is_noticed(victim: Victim) -> None:
-    with victim.watched() as waits, victim.standing_still():
-        time.sleep(LONGEST_WAIT_S + 0.1)
-    assert max(waits) > LONGEST_WAIT_S
+    with (
+        pytest.raises(AssertionError, match=r"another client waited for \d+\.\d+ s; try again"),
+        victim.watched(longest_s=0.5, replay="try again"),
+        victim.standing_still(),
+    ):
+        time.sleep(1.2)
+
+
+def test_a_broker_that_computes_for_long_is_noticed(victim: Victim) -> None:
+    with (
+        pytest.raises(AssertionError, match=r"the broker computed for \d+\.\d+ s while another client waited"),
+        victim.watched(longest_cpu_s=0.0),
+    ):
+        ask_often(victim)
+
+
+def ask_often(victim: Victim) -> None:
+    """A few tenths of a second of work for the broker."""
+    with victim.connect() as client:
+        for _ in range(5):
+            client.sendall(GREETING * 500)
+            for _ in range(500):
+                (size,) = struct.unpack(">i", exactly(client, 4))
+                exactly(client, size)
 
 
 @pytest.mark.parametrize("served", SERVED.values(), ids=lambda served: served.api.name)
 def test_every_length_that_lies_ends_the_connection(victim: Victim, served: ServedApi) -> None:
     before = victim.rss_bytes
-    with victim.watched() as waits:
+    with victim.watched():
         for version in range(served.first_version, served.last_version + 1):
             forged = Forge()
             forged.struct(request_layouts(served.api.name)[version])
@@ -78,7 +97,6 @@ def test_every_length_that_lies_ends_the_connection(victim: Victim, served: Serv
                 assert is_closed_by(victim, frame(served.key, version, data)), f"v{version}, {what}"
 
     assert victim.rss_bytes - before < 32 * MIB
-    assert max(waits) < LONGEST_WAIT_S
 
 
 @pytest.mark.parametrize("served", SERVED.values(), ids=lambda served: served.api.name)
@@ -123,7 +141,7 @@ def test_random_bytes_end_the_connection_or_wait_for_the_rest(victim: Victim) ->
             sent = random.randbytes(random.randrange(1, 5000))
             client.sendall(sent)
             client.shutdown(socket.SHUT_WR)
-            assert is_ended(client, sent, 5)
+            assert is_ended(client, sent)
 
 
 def test_four_megabytes_of_empty_tagged_fields_hurt_no_client(victim: Victim) -> None:
@@ -132,10 +150,9 @@ def test_four_megabytes_of_empty_tagged_fields_hurt_no_client(victim: Victim) ->
         2 * count
     )
     bomb = frame(ApiKey.METADATA, 9, b"\x00\x00\x00\x00" + tags)
-    with victim.watched() as waits:
+    with victim.watched():
         for _ in range(5):
             assert is_closed_by(victim, bomb)
-    assert max(waits) < LONGEST_WAIT_S
 
 
 def test_many_slow_senders_keep_no_client_waiting(victim: Victim) -> None:
@@ -143,13 +160,12 @@ def test_many_slow_senders_keep_no_client_waiting(victim: Victim) -> None:
     announced = struct.pack(">i", 90 * MIB)
     slow = [victim.connect() for _ in range(500)]
     try:
-        with victim.watched() as waits:
+        with victim.watched():
             for number in range(10):
                 for client in slow:
                     client.sendall(announced[number : number + 1] or b"\0")
                 time.sleep(0.05)
         assert victim.rss_bytes - before < 100 * MIB, "an announcement is not yet memory"
-        assert max(waits) < LONGEST_WAIT_S
     finally:
         for client in slow:
             client.close()
@@ -166,9 +182,8 @@ def test_idle_connections_cost_little(victim: Victim) -> None:
             exactly(client, size)
         per_connection = (victim.rss_bytes - before) / len(idle)
         assert per_connection < 16 * 1024
-        with victim.watched() as waits:
+        with victim.watched():
             time.sleep(0.3)
-        assert max(waits) < LONGEST_WAIT_S
     finally:
         for client in idle:
             client.close()
@@ -183,10 +198,9 @@ def test_a_client_that_never_reads_its_answers_is_not_read_any_more(victim: Vict
             while sent < 64 * MIB:
                 sent += client.send(GREETING * 1000)
         assert sent < 64 * MIB, "the broker goes on reading from a client that does not"
-        with victim.watched() as waits:
+        with victim.watched():
             time.sleep(0.2)
     assert victim.rss_bytes - before < 32 * MIB
-    assert max(waits) < LONGEST_WAIT_S
 
 
 def test_a_fetch_that_would_wait_for_weeks_ends_with_its_client(victim: Victim) -> None:

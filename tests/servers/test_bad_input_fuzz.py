@@ -16,7 +16,8 @@ from tests.servers.mutations import Mutator
 from tests.servers.victim import Victim, ending
 
 SECONDS = float(os.environ.get("QANAT_FUZZ_SECONDS", "8"))
-LONGEST_WAIT_S = 1.0
+FEWEST_PER_S = 100
+"""Frames for each second of a run; a busy machine takes longer for them."""
 GROWTH_BYTES = 50 * 1024 * 1024
 _LONGEST_BURST = 8
 
@@ -33,20 +34,18 @@ def test_mutated_requests_are_refused_or_answered_and_hurt_no_client(tmp_path: P
     mutator = Mutator(seed)
     # Topics that mutated requests manage to create are legal, but their memory is not what is measured here.
     victim = Victim(tmp_path, "auto.create.topics.enable=false")
-    sent = 0
+    replay = f"again: make fuzz SECONDS={SECONDS:.0f} SEEDS={seed}"
     try:
         _attack(victim, mutator, 1.0)
         before = victim.rss_bytes
-        with victim.watched() as waits:
+        with victim.watched(replay=replay) as waits:
             sent = _attack(victim, mutator, SECONDS)
         growth = victim.rss_bytes - before
-        summary = f"seed {seed}: {sent} frames, longest wait {max(waits) * 1000:.0f} ms, {growth / 2**20:.1f} MiB more"
-        replay = f"{summary}; again: make fuzz SECONDS={SECONDS:.0f} SEEDS={seed}"
-        assert victim.bugs() == [], replay
-        assert victim.is_alive(), replay
-        assert max(waits) < LONGEST_WAIT_S, replay
-        assert growth < GROWTH_BYTES, replay
-        assert sent > 100 * SECONDS, f"too few to mean anything: {summary}"
+        longest_ms = max(waits).seconds * 1000
+        summary = f"{sent} frames, longest wait {longest_ms:.0f} ms, {growth / 2**20:.1f} MiB more; {replay}"
+        assert victim.bugs() == [], summary
+        assert victim.is_alive(), summary
+        assert growth < GROWTH_BYTES, summary
     finally:
         victim.close()
 
@@ -55,7 +54,7 @@ def _attack(victim: Victim, mutator: Mutator, seconds: float) -> int:
     """Connections with some frames each; returns how many frames were sent."""
     sent = 0
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline or sent < FEWEST_PER_S * seconds:
         burst = [mutator.draw() for _ in range(1 + mutator.number(_LONGEST_BURST))]
         with victim.connect() as client, contextlib.suppress(ConnectionError):
             client.sendall(b"".join(burst))

@@ -21,7 +21,6 @@ from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, encode_batch
 
 MIB = 1024 * 1024
-LONGEST_WAIT_S = 1.0
 CODECS = [codec for codec in Codec if codec is not Codec.NONE]
 INFLATED_BYTES = 4 * MIB
 """Of one batch; of snappy, which compresses least, it is still below what a topic takes."""
@@ -42,11 +41,10 @@ def victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
 @pytest.fixture(autouse=True)
 def _unharmed(victim: Victim) -> Iterator[None]:
     before = victim.rss_bytes
-    with victim.watched() as waits:
+    with victim.watched():
         yield
     assert victim.bugs() == []
     assert victim.rss_bytes - before < GROWTH_BYTES
-    assert max(waits) < LONGEST_WAIT_S
 
 
 def bomb(codec: Codec, inflated_bytes: int = INFLATED_BYTES) -> bytes:

@@ -14,14 +14,27 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from qanat.wire.kafka.headers import frame_request
 from qanat.wire.kafka.messages.api_versions import ApiVersionsRequest, write_request
 from qanat.wire.kafka.registry import ApiKey
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 BUG = "bug while serving a client"
+LONGEST_CPU_S = 1.0
+LONGEST_WAIT_S = 10.0
+"""A hang. Below that the clock on the wall says how busy the machine is, and not how the broker behaves."""
 _BEAT_S = 0.002
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class Wait(NamedTuple):
+    """What one answer took."""
+
+    seconds: float
+    cpu_s: float
+    """For how long the broker, all its threads together, has computed meanwhile."""
 
 
 class Victim:
@@ -85,12 +98,16 @@ class Victim:
             return len(exactly(client, 4)) == 4
 
     @contextlib.contextmanager
-    def watched(self) -> Iterator[list[float]]:
-        """Another client that asks all the time: yields the seconds that each of its answers took.
+    def watched(
+        self, longest_s: float = LONGEST_WAIT_S, longest_cpu_s: float = LONGEST_CPU_S, replay: str = ""
+    ) -> Iterator[list[Wait]]:
+        """Another client that asks all the time: yields its waits, and fails at the end if one was too long.
 
-        Without those for which a busy machine had no processor for the broker or for the client.
+        Too long is a wait in which the broker computed for more than `longest_cpu_s`, however many others run on the
+        machine, or one of more than `longest_s`. `replay` is added to what the failure says.
         """
-        waits: list[float] = []
+        waits: list[Wait] = []
+        failures: list[Exception] = []
         over = threading.Event()
 
         def beat() -> None:
@@ -98,27 +115,38 @@ class Victim:
                 is_over = False
                 while not is_over:
                     is_over = over.is_set()  # Asked at least once, however short the test.
-                    began, queued = time.perf_counter(), self._queued_s()
+                    began, computed_s = time.perf_counter(), self.cpu_s
                     client.sendall(GREETING)
                     (size,) = struct.unpack(">i", exactly(client, 4))
                     exactly(client, size)
-                    waits.append(time.perf_counter() - began - (self._queued_s() - queued))
+                    waits.append(Wait(time.perf_counter() - began, self.cpu_s - computed_s))
                     time.sleep(_BEAT_S)
 
-        thread = threading.Thread(target=beat, daemon=True)
+        def ask() -> None:
+            try:
+                beat()
+            except (OSError, EOFError) as failure:
+                failures.append(failure)
+
+        thread = threading.Thread(target=ask, daemon=True)
         thread.start()
         try:
             yield waits
         finally:
             over.set()
-            thread.join(TIMEOUT_S)
-            assert not thread.is_alive(), "another client is not served any more"
+            thread.join(3 * TIMEOUT_S)
+        more = f"; {replay}" if replay else ""
+        assert not thread.is_alive(), f"another client is not served any more{more}"
+        assert not failures, f"another client is not served any more: {failures[0]!r}{more}"
+        computed, waited = max(wait.cpu_s for wait in waits), max(wait.seconds for wait in waits)
+        assert computed <= longest_cpu_s, f"the broker computed for {computed:.2f} s while another client waited{more}"
+        assert waited <= longest_s, f"another client waited for {waited:.2f} s{more}"
 
-    def _queued_s(self) -> float:
-        """How long the broker's loop and this thread have waited for a processor; 0 where it is not reported."""
-        tasks = ((self._process.pid, self._process.pid), (os.getpid(), threading.get_native_id()))
-        files = [Path(f"/proc/{process}/task/{thread}/schedstat") for process, thread in tasks]
-        return sum(int(one.read_text().split()[1]) for one in files if one.exists()) / 1e9
+    @property
+    def cpu_s(self) -> float:
+        """For how long all its threads, those that have ended as well, have had a processor."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
     @contextlib.contextmanager
     def standing_still(self) -> Iterator[None]:

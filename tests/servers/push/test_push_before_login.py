@@ -17,7 +17,6 @@ from qanat.wire.push.frames import UNAUTHENTICATED_BYTES, FrameType
 CLIENTS = 200
 OVERHEAD_BYTES = 24 * 1024
 """What a connection costs itself, with what the allocator leaves unused."""
-LONGEST_WAIT_S = 1.0
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +59,7 @@ def test_a_longer_frame_is_refused_by_its_header(victim: Victim, length: int) ->
 
 def test_hostile_clients_before_their_login_are_refused(victim: Victim) -> None:
     hostile = HostileClients(1)
-    with victim.watched() as waits:
+    with victim.watched():
         for _ in range(500):
             data, _ = hostile.conversation()
             with victim.connect() as client, contextlib.suppress(ConnectionError):
@@ -69,4 +68,3 @@ def test_hostile_clients_before_their_login_are_refused(victim: Victim) -> None:
                 while client.recv(65_536):
                     pass
     assert victim.bugs() == []
-    assert max(waits) < LONGEST_WAIT_S

@@ -24,12 +24,11 @@ from tests.servers.victim import Victim
 from qanat.wire.push.frames import FrameType, PushFrameReader
 
 FRAMES = int(os.environ.get("QANAT_FUZZ_FRAMES", "30000"))
-LONGEST_WAIT_S = 1.0
 GROWTH_BYTES = 50 * 1024 * 1024
 _WARM_UP = 10_000
 _AT_ONCE = 16
 """Conversations that are under way together."""
-_PATIENCE_S = 20.0
+_PATIENCE_S = 60.0
 """Longer than any frame may keep those behind it waiting."""
 _ABORTED_SHARE = 20
 """One in so many clients is gone before it is answered."""
@@ -55,19 +54,19 @@ def test_hostile_push_clients_hurt_no_other_client(tmp_path: Path) -> None:
             made.result(20)
         _attack(victim, hostile, min(_WARM_UP, FRAMES))
         before, began = victim.rss_bytes, time.monotonic()
-        with victim.watched() as waits:
+        again = f"again: make fuzz-push FRAMES={FRAMES} SEEDS={seed}"
+        with victim.watched(replay=again) as waits:
             endings = _attack(victim, hostile, FRAMES)
         growth = victim.rss_bytes - before
         summary = (
             f"seed {seed}: {FRAMES} frames of {endings.total()} clients in {time.monotonic() - began:.0f} s, "
-            f"longest wait of another client {max(waits) * 1000:.0f} ms, {growth / 2**20:.1f} MiB more, "
+            f"longest wait of another client {max(waits).seconds * 1000:.0f} ms, {growth / 2**20:.1f} MiB more, "
             f"{dict(endings.most_common())}"
         )
         sys.stdout.write(f"{summary}\n")
-        replay = f"{summary}; again: make fuzz-push FRAMES={FRAMES} SEEDS={seed}"
+        replay = f"{summary}; {again}"
         assert victim.bugs() == [], f"{replay}\n{[str(one.get('traceback'))[-900:] for one in victim.bugs()[:5]]}"
         assert victim.is_alive(), replay
-        assert max(waits) < LONGEST_WAIT_S, replay
         assert growth < GROWTH_BYTES, replay
         assert endings["malformed"] > 0, f"nothing of it was hostile: {summary}"
         assert endings["wrong-order"] > 0, f"nothing of it was hostile: {summary}"
