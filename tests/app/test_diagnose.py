@@ -16,7 +16,7 @@ def test_a_broker_at_rest_is_limited_by_nothing(run: Run) -> None:
     assert document.returncode == (1 if found["findings"] else 0)
     assert "Nothing limits this cluster." in shown.stdout or "gets no core" in shown.stdout
     assert (found["silent"], len(found["brokers"])) == ([], 1)
-    assert 1 <= found["seconds"] < 3
+    assert 1 <= found["seconds"] < 60
 
 
 def test_wrong_input_gets_one_sentence(run: Run) -> None:

@@ -9,6 +9,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.app.processes import running_broker
 
+from qanat.log.directories.checkpoints import decode_files
+from qanat.model import ids
+
 COUNT = 12
 
 
@@ -23,7 +26,7 @@ def send(address: str, values: list[bytes]) -> list[int]:
 
     for value in values:
         producer.produce("orders", value, partition=0, on_delivery=delivered)
-        assert not producer.flush(20)
+        assert not producer.flush(60)
     return offsets
 
 
@@ -31,7 +34,7 @@ def offsets_from(address: str, offset: int, count: int) -> list[int]:
     consumer = Consumer({"bootstrap.servers": address, "group.id": "g", "auto.offset.reset": "error"})
     consumer.assign([TopicPartition("orders", 0, offset)])
     found: list[int] = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while len(found) < count and time.monotonic() < deadline:
         message = consumer.poll(0.3)
         if message is not None and message.error() is None:
@@ -40,13 +43,23 @@ def offsets_from(address: str, offset: int, count: int) -> list[int]:
     return found
 
 
+def is_checkpointed(data: Path) -> bool:
+    """Whether the checkpoint files know of all records, with a point in the middle of the segment."""
+    content = {path.name: path.read_bytes() for path in data.rglob("*-checkpoint")}
+    found = decode_files(content).get(ids.TopicPartition("orders", 0))
+    return found is not None and found.headers is not None and found.headers.next_offset == COUNT
+
+
 @pytest.mark.parametrize(("byte", "number"), [(1, 7), (3, 4), (0, 2)])
 def test_one_flipped_bit_of_a_base_offset_takes_one_batch(tmp_path: Path, byte: int, number: int) -> None:
     data = tmp_path / "data"
     line = ("--port", "0", "--data-dir", str(data), "-X", "log.flush.offset.checkpoint.interval.ms=200")
     with running_broker(tmp_path, *line) as broker:
         assert send(broker.address, [b"x" * 900] * COUNT) == list(range(COUNT))
-        time.sleep(1.5)  # Until a checkpoint knows of them.
+        deadline = time.monotonic() + 60
+        while not is_checkpointed(data):
+            assert time.monotonic() < deadline, "no checkpoint knows of them"
+            time.sleep(0.05)
         broker.process.kill()
         broker.process.wait()
     (log,) = data.rglob("orders-0/*.log")

@@ -124,7 +124,7 @@ def test_a_lost_password_is_set_in_the_store_of_a_running_broker(
 
 def wait_for(is_so: Callable[[], bool]) -> bool:
     """Whether it becomes so soon: running brokers see the store by their watch."""
-    for _ in range(100):
+    for _ in range(600):
         if is_so():
             return True
         time.sleep(0.1)

@@ -69,7 +69,7 @@ async def test_a_batch_is_acknowledged_when_every_member_has_it_and_not_before()
         assert not durable.done()
 
         follow(partition, 2)
-        await asyncio.wait_for(durable, 10)
+        await asyncio.wait_for(durable, 60)
         assert partition.log.high_watermark == 2
 
 
@@ -183,7 +183,7 @@ async def test_a_sole_replica_acknowledges_what_is_on_disk_and_not_before() -> N
         assert partition.log.high_watermark == 0
 
         barrier.open()
-        await asyncio.wait_for(durable, 10)
+        await asyncio.wait_for(durable, 60)
         await until(lambda: partition.log.high_watermark == 1)
 
 
@@ -214,7 +214,7 @@ async def test_a_sole_replica_without_flushing_promises_no_more_than_the_write()
         partition.append_own(batch(1))
         durable = partition.when_durable()
         assert durable is not None
-        await asyncio.wait_for(durable, 10)
+        await asyncio.wait_for(durable, 60)
         assert partition.log.flushed_offset == 1
 
 
@@ -231,7 +231,7 @@ async def test_a_new_leader_says_so_until_its_followers_have_confirmed_what_its_
         waiting = asyncio.create_task(partition.have_high_watermark(10))
         await until(lambda: log.flushed_offset == 2)
         follow(partition, 2)
-        await asyncio.wait_for(waiting, 10)
+        await asyncio.wait_for(waiting, 60)
         partition.require_high_watermark()
 
 

@@ -24,7 +24,7 @@ from qanat.log.settings import DirectorySettings
 from qanat.model.error_codes import ErrorCode
 from qanat.wire.records import Record, encode_batch
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 PARTITIONS = 6
 
 

@@ -27,7 +27,9 @@ from qanat.model.errors import InvalidSettingError, QanatError
 from qanat.testing import EmbeddedBroker
 
 Client = Callable[..., Any]
-BOUND_S = 30.0
+BOUND_S = 120.0
+AT_ONCE_S = 60.0
+"""On a machine that runs other tests as well."""
 
 
 def produced(address: str, **settings: Any) -> None:
@@ -88,15 +90,15 @@ def test_wrong_credentials_are_named_at_once(use: Client, secured: EmbeddedBroke
     said = refusal_of(use, {"bootstrap.servers": address, **settings})
     assert "ann" in said
     assert "password" in said
-    assert time.monotonic() - began < 10, "a wrong password stays wrong: it is not tried again"
+    assert time.monotonic() - began < AT_ONCE_S, "a wrong password stays wrong: it is not tried again"
 
 
 @pytest.mark.parametrize("use", USES)
 def test_missing_credentials_are_named_after_the_time_for_a_first_answer(use: Client, secured: EmbeddedBroker) -> None:
     began = time.monotonic()
-    said = refusal_of(use, secured.bootstrap_servers, bootstrap_timeout_ms=500)
+    said = refusal_of(use, secured.bootstrap_servers, bootstrap_timeout_ms=1000)
     assert "it may require authentication: security.protocol, sasl.mechanism" in said
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < AT_ONCE_S
 
 
 def test_a_user_who_may_write_nowhere_is_told_what_to_allow(secured: EmbeddedBroker) -> None:
@@ -155,7 +157,7 @@ def test_an_asynchronous_client_outside_of_a_loop_says_what_to_do() -> None:
     from qanat.client import AsyncConsumer
 
     async def use() -> None:
-        async with AsyncConsumer("localhost:1", "orders", bootstrap_timeout_ms=500) as consumer:
+        async with AsyncConsumer("localhost:1", "orders", bootstrap_timeout_ms=1000) as consumer:
             await consumer.poll(timeout_s=5)
 
     with pytest.raises(QanatError, match="localhost:1"):

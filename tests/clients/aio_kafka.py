@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic  # type: ignore[import-untyped]
 from tests.clients.capabilities import CODECS, Progress
 
-SECONDS = 20
+SECONDS = 60
 Result = TypeVar("Result")
 
 

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from tests.clients.capabilities import CODECS, Progress
 
-SECONDS = 20
+SECONDS = 60
 
 
 class ConfluentMember:

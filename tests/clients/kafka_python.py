@@ -11,7 +11,7 @@ from kafka.admin import KafkaAdminClient, NewTopic  # type: ignore[import-untype
 from kafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
 from tests.clients.capabilities import CODECS, Progress
 
-SECONDS = 20
+SECONDS = 60
 
 
 class KafkaPythonMember:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tests.clients.capabilities import CODECS, Progress
 from tools.toolchains.kcat import have_kcat
 
-SECONDS = 20
+SECONDS = 60
 _ASSIGNED = re.compile(r"(\[\d+\])")
 
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
 
-SECONDS = 20
+SECONDS = 60
 OLD_MS = 1_600_000_000_000
 
 

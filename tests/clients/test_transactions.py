@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
 
-SECONDS = 20
+SECONDS = 60
 MINUTE_MS = 60_000
 SHORT_MS = 1_500
 

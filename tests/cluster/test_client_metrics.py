@@ -72,7 +72,7 @@ def test_what_cannot_be_is_refused_with_a_sentence(configs: dict[str, str], reas
 
 def test_a_pattern_that_is_accepted_is_quick_on_any_text() -> None:
     subscription: Subscription = parse_subscription({"metrics": "*", "match": "client_id=.*a.*b.*c.*"})
-    began = time.perf_counter()
+    began = time.thread_time()
 
     assert not subscription.matches({**CLIENT, "client_id": "ab" * 128})
-    assert time.perf_counter() - began < 1
+    assert time.thread_time() - began < 1

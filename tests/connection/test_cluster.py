@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-import time
 
 import pytest
 from tests.connection.brokers import bad_broker, our_cluster
@@ -23,6 +22,10 @@ from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.messages.metadata import MetadataRequest
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.records import Record, encode_batch
+
+IN_TIME_S = 60.0
+LONG_S = 600.0
+"""What nothing here may wait for."""
 
 
 def batch(*values: bytes, timestamp: int = 1_000) -> bytearray:
@@ -118,19 +121,16 @@ async def test_an_api_that_is_not_offered_is_named() -> None:
 
 
 async def test_nobody_listening_is_said_at_once() -> None:
-    began = time.monotonic()
-    async with Cluster([("127.0.0.1", 1)]) as cluster:
+    async with asyncio.timeout(IN_TIME_S), Cluster([("127.0.0.1", 1)], timeout_s=LONG_S) as cluster:
         with pytest.raises(UnreachableError, match=r"cannot connect to 127\.0\.0\.1:1: nothing listens there"):
             await cluster.call(ApiKey.METADATA, None)
-
-    assert time.monotonic() - began < 5
 
 
 async def test_a_silent_broker_costs_bounded_time() -> None:
     async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 
-    async with bad_broker(hold) as address, Cluster([address], timeout_s=0.3) as cluster:
+    async with bad_broker(hold) as address, Cluster([address], timeout_s=1.0) as cluster:
         with pytest.raises(UnreachableError, match="accepts connections but does not answer"):
             await cluster.metadata([], cluster.deadline())
 
@@ -227,16 +227,14 @@ async def test_a_broker_that_falls_silent_costs_a_question_only_a_part_of_its_ti
     async with (
         Node(settings) as node,
         bad_broker(fall_silent) as silent,
-        Cluster([silent, ("127.0.0.1", node.listener.port)], timeout_s=60.0) as cluster,
+        Cluster([silent, ("127.0.0.1", node.listener.port)], timeout_s=LONG_S) as cluster,
+        asyncio.timeout(IN_TIME_S),
     ):
-        began = time.monotonic()
         answer = await cluster.metadata([], cluster.deadline())
-        took = time.monotonic() - began
         again = await cluster.metadata([], cluster.deadline())
 
     assert asked.is_set()
     assert [len(one.brokers) for one in (answer, again)] == [1, 1]
-    assert took < 30.0
 
 
 def _versions_reply(frame: bytes) -> bytes:

@@ -252,7 +252,7 @@ def test_five_thousand_topics_are_listed_without_five_thousand_rows(browser: Bro
             page.evaluate("document.querySelector('.long').scrollTop = 1e9")
             page.get_by_role("link", name="topic-04999").wait_for()
             assert page.evaluate("document.querySelectorAll('*').length") <= 2000
-            assert took < 10
+            assert took < 60
 
 
 def many_topics(node: ServedNode, count: int) -> None:

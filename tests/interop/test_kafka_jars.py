@@ -114,11 +114,11 @@ def test_the_reason_of_a_failure_is_mavens_first_complaint(machine: Machine) -> 
 
 def test_a_fetch_that_takes_too_long_is_given_up(machine: Machine) -> None:
     machine.install("java", JAVA_17)
-    machine.install("mvn", "sleep 60 & wait")
+    machine.install("mvn", "sleep 600 & wait")
     began = time.monotonic()
 
     assert "within 1 seconds" in refusal(machine, limit_seconds=1)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
     assert [path.name for path in machine.jars.parent.iterdir() if path.is_dir()] == []
 
 

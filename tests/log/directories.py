@@ -28,7 +28,7 @@ PATH = "/data"
 AT = TopicPartition("t", 0)
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 IDENTITY = DirectoryIdentity("cluster", 1, "directory")
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 
 _generations = itertools.count(1)
 

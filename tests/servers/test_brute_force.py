@@ -60,7 +60,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServedNode
 @pytest.fixture
 def strict(tmp_path: Path) -> Iterator[ServedNode]:
     yield from secured(
-        tmp_path, login_timeout_ms=300, max_unauthenticated_connections=2, sasl_server_max_receive_size=1000
+        tmp_path, login_timeout_ms=2000, max_unauthenticated_connections=2, sasl_server_max_receive_size=1000
     )
 
 

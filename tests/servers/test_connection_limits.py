@@ -15,7 +15,7 @@ from qanat.servers.kafka.connection_limits import ConnectionLimits
 
 REQUEST_BYTES = 1_000_000
 HALF_BYTES = 400_000
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 def limits_of(inflight_bytes: int = 3 * HALF_BYTES, grace_s: float = 3600.0) -> ConnectionLimits:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from confluent_kafka import Consumer, Producer
 
-SECONDS = 15
+SECONDS = 60
 
 
 class Reachable(Protocol):

@@ -174,4 +174,4 @@ def test_a_second_broker_of_a_process_starts_in_no_time() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
 
-    assert float(done.stdout) < 0.05, "seconds of CPU for starting and stopping"
+    assert float(done.stdout) < 0.1, "seconds of CPU for starting and stopping"

@@ -16,7 +16,7 @@ with warnings.catch_warnings():
     import kafka  # type: ignore[import-untyped]
     import kafka.record.default_records as kafka_records  # type: ignore[import-untyped]
 
-CONSUME_SECONDS = 20.0
+CONSUME_SECONDS = 60.0
 
 
 class Judge(NamedTuple):

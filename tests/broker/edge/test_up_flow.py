@@ -55,7 +55,7 @@ async def sold(node: Node, topic: str = "all-sales") -> list[Any]:
 async def require_sold(node: Node, expected: list[Any]) -> None:
     """Markers of a committed transaction are written after its answer: until then nobody reads its records."""
     found: list[Any] = []
-    for _ in range(100):
+    for _ in range(600):
         found = await sold(node)
         if len(found) >= len(expected):
             break
@@ -325,7 +325,7 @@ def test_the_registry_shows_what_a_node_still_has_to_send(tmp_path: Path) -> Non
                 for parents in (["root-1"], []):  # A change ends the question that waits; the next one has the state.
                     await call(root, "PUT", "/api/v1/edge/nodes/pos-1", {"role": "POS", "parents": parents})
                 found: dict[str, Any] = {}
-                for _ in range(100):
+                for _ in range(600):
                     rows = (await call(root, "GET", "/api/v1/edge/nodes"))["nodes"]
                     found = next(one["state"] for one in rows if one["node"] == "pos-1") or {}
                     if found.get("up_lag_records") == 3:

@@ -253,7 +253,7 @@ async def test_a_marker_of_a_sole_replica_is_read_at_once_where_the_topic_is_not
         assert partition.end_of_reading(is_committed=True) == 2
         assert ended is not None
         assert not ended.done(), "but it is acknowledged when it is on disk"
-        await asyncio.wait_for(ended, 10)
+        await asyncio.wait_for(ended, 60)
         assert partition.log.flushed_offset == 2
 
 

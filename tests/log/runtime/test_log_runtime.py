@@ -370,7 +370,7 @@ def test_compaction_of_one_log_holds_up_no_other() -> None:
             await produce(runtime, neighbour, 3)
             compacting = asyncio.create_task(runtime.compact(log, lambda _: barrier("")))
             await until(lambda: barrier.is_reached)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await runtime.truncate(neighbour, 1)
                 await runtime.checkpoint()
                 await runtime.delete(other)

@@ -126,7 +126,7 @@ def test_scrubbing_finds_a_flipped_bit_and_readers_are_told(damaged: int) -> Non
                 segment = log.usable(2 * number)
                 disk.rot(segment.path(file_names.LOG), 8 * (segment.position_of(segment.base_offset + 1) + 65))
 
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 assert await upkeep.scrub() == damaged
                 assert await upkeep.scrub() == 0
             hurt = log.segments[0].base_offset + 1

@@ -62,7 +62,7 @@ def test_a_healthy_broker_has_no_finding_and_its_time_adds_up(node: ServedNode) 
 
     assert apart_from_the_machine(found["findings"]) == []
     assert (found["silent"], [one["node_id"] for one in found["brokers"]]) == ([], [0])
-    assert 1 <= found["seconds"] <= 5
+    assert 1 <= found["seconds"] <= 60
     assert all(seconds >= 0 for seconds in found["split"].values())
 
 
@@ -75,7 +75,7 @@ def test_a_slow_store_is_named_with_its_figures(node: ServedNode) -> None:
     node.get("/api/v1/diagnosis")
     metadata.store = SlowStore(metadata.store)
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         number, findings = 0, list[Any]()
         while not findings and time.monotonic() < deadline:
             number += 1

@@ -68,10 +68,10 @@ def test_a_silent_member_is_out_after_its_session() -> None:
 
 
 def test_a_member_that_waits_for_records_is_not_silent() -> None:
-    with served(node_settings(http_session_timeout_ms=500)) as node:
+    with served(node_settings(http_session_timeout_ms=2000)) as node:
         member = subscribe(node, "patient", "t")["member_id"]
 
-        answer = node.get(f"/api/v1/groups/patient/members/{member}/records?timeout_ms=1500")
+        answer = node.get(f"/api/v1/groups/patient/members/{member}/records?timeout_ms=4000")
 
         assert (answer.status, answer.json["messages"]) == (200, [])
         assert node.post(f"/api/v1/groups/patient/members/{member}/heartbeat").status == 200

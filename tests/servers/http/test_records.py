@@ -163,11 +163,11 @@ def test_a_long_poll_returns_as_soon_as_something_comes(node: ServedNode) -> Non
     later = threading.Timer(0.2, node.post, ("/produce", {"topic": "polled", "value": 1, "partition": 0}))
     later.start()
 
-    found = node.get("/consume?topic=polled&partition=0&offset=1&timeout_ms=30000").json
+    found = node.get("/consume?topic=polled&partition=0&offset=1&timeout_ms=60000").json
 
     later.join()
     assert [message["value"] for message in found["messages"]] == [1]
-    assert time.monotonic() - began < 25
+    assert time.monotonic() - began < 50
 
 
 def test_reading_begins_at_a_time(node: ServedNode) -> None:

@@ -199,7 +199,7 @@ def test_a_client_that_stops_in_a_request_is_closed(strict: ServedNode, piece: b
 
     assert received.startswith(b"HTTP/1.1 408 ")
     assert b"http.read.timeout.ms" in received
-    assert time.monotonic() - began < 25
+    assert time.monotonic() - began < 60
 
 
 def test_a_client_that_sends_its_headers_byte_by_byte_is_closed(strict: ServedNode) -> None:
@@ -207,7 +207,7 @@ def test_a_client_that_sends_its_headers_byte_by_byte_is_closed(strict: ServedNo
     with socket.create_connection(("127.0.0.1", strict.port)) as slow:
         slow.settimeout(0.1)
         slow.sendall(b"GET /health HTTP/1.1\r\nX-Slow: ")
-        deadline = time.monotonic() + 25
+        deadline = time.monotonic() + 60
         while not received and time.monotonic() < deadline:
             slow.sendall(b"x")
             try:
@@ -226,7 +226,7 @@ def test_more_connections_than_allowed_are_refused_with_retry_after(strict: Serv
     finally:
         for one in open_ones:
             one.close()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while strict.get("/health").status != 200:
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -130,7 +130,7 @@ def test_a_changed_password_ends_the_sessions_of_its_user(node: ServedNode) -> N
     assert asked(node, cookie, path="/api/v1/whoami").status == 200
 
     node.call("PUT", "/api/v1/users/carol", {"password": "second"}, basic("root", "secret"))
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while asked(node, cookie, path="/api/v1/whoami").status != 401:
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -12,7 +12,7 @@ from qanat.model.error_codes import ErrorCode
 from qanat.wire.kafka.headers import frame_request, read_response_header
 from qanat.wire.kafka.registry import APIS, ApiKey
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 LOADING = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 LOADED_WITHIN_S = 120.0
 

@@ -336,7 +336,7 @@ def test_thousands_of_rules_are_created_described_and_deleted(broker: EmbeddedBr
     assert {row.error_code for row in results} == {0}
     assert len(found) == len(deleted.matching_acls) == 2_000
     assert left == []
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 120
 
 
 def test_without_an_authorizer_security_is_disabled() -> None:

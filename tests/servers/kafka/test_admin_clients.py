@@ -16,7 +16,7 @@ kafka_admin = client_module("kafka.admin")
 kafka_errors = client_module("kafka.errors")
 aio_admin = client_module("aiokafka.admin")
 
-WAIT_S = 20
+WAIT_S = 60
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def node() -> Iterator[ServedNode]:
 
 def clients(node: ServedNode, search: str, is_ready: Any = bool) -> list[Any]:
     """The clients that are found, once they are as they should be."""
-    until = time.monotonic() + 15
+    until = time.monotonic() + 60
     while True:
         found = node.get(f"/api/v1/clients?search={search}").json["clients"]
         if found and is_ready(found[0]):

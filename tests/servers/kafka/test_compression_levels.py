@@ -17,7 +17,7 @@ from tests.servers.conftest import RunningBroker
 
 from qanat.broker.replicas.partition import Partition
 
-SECONDS = 20
+SECONDS = 60
 TEXT = b" ".join(random.Random(1).choices([b"%d" % number for number in range(3000)], k=5_000))
 
 

@@ -113,14 +113,13 @@ def test_a_fetch_that_waits_for_a_deleted_topic_is_answered_at_once(broker: Runn
     create(client, topic("orders"))
     asked = FetchTopic("orders", partitions=[FetchPartition(partition=0, partition_max_bytes=1000)])
     with RawClient(broker.address) as reader:
-        began = time.monotonic()
-        reader.send(ApiKey.FETCH, 11, FetchRequest(max_wait_ms=15_000, min_bytes=1, max_bytes=1000, topics=[asked]))
+        # The client gives up long before the fetch would.
+        reader.send(ApiKey.FETCH, 11, FetchRequest(max_wait_ms=600_000, min_bytes=1, max_bytes=1000, topics=[asked]))
         time.sleep(0.1)
         delete(client, "orders")
         response = reader.receive(ApiKey.FETCH, 11)
 
     assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert time.monotonic() - began < 10
 
 
 def test_offsets_that_groups_have_committed_go_with_the_topic(client: RawClient) -> None:

@@ -23,7 +23,7 @@ from qanat.wire.push.control import (
 from qanat.wire.push.data import PushedBatches, PushedRecord, decode_data
 from qanat.wire.push.frames import FrameType, PushFrame, PushFrameReader, encode_frame
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 _TYPES = {Subscribe: FrameType.SUBSCRIBE, Heartbeat: FrameType.HEARTBEAT}
 
 

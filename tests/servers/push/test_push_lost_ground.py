@@ -128,7 +128,7 @@ async def test_partitions_that_are_added_are_pushed_to_subscribers_without_a_gro
             producer.send(FrameType.DATA, json.dumps(data).encode())
             await producer.expect(FrameType.ACK)
 
-        async with asyncio.timeout(5):  # Sooner than the next heartbeat, which would look as well.
+        async with asyncio.timeout(8):  # Sooner than the next heartbeat, which would look as well.
             _, record = await consumer.record()
         assert (record.partition, record.offset, record.value) == (1, 0, b"late")
 

@@ -249,7 +249,7 @@ async def both_have_a_part(broker: BrokerHere, group: str) -> None:
     """Wait until two subscribers of a group have a partition each."""
     server = broker.node.push.server
     assert server is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             parts = [one.subscription for one in server._connections]
             found = [one for one in parts if isinstance(one, LogSubscription)]

@@ -24,7 +24,7 @@ def settings(folder: Path, broker: BrokerHere, group: str) -> ConsumerSettings:
 
 async def held(application: ConsumerApplication, count: int) -> list[str]:
     """The values that it answers with, once there are so many and none of before."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             status, answer = await ask(application, "/api/v1/records?limit=1000")
             values = [one["value"] for one in answer["records"]] if status == 200 else []
