@@ -75,7 +75,7 @@ async def test_c50_an_answer_waits_for_the_disk_and_so_does_every_answer_after_i
         assert not any(answer.done() for answer in answers), "a reader must not see what may be lost yet"
 
         barrier.open()
-        await asyncio.wait_for(asyncio.gather(*answers), 10)
+        await asyncio.wait_for(asyncio.gather(*answers), 60)
         assert outcome(answers[0]) is ErrorCode.NONE
         fetched = answers[1].result()
         assert isinstance(fetched, FetchReply)
@@ -121,7 +121,7 @@ async def test_a_failed_fsync_refuses_whoever_waits_and_ends_the_shard() -> None
     async with running_failing(disk) as (partition, shard):
         disk.fail_next("sync")
         answers = [shard.ask(commit(17)), shard.ask(commit(18))]
-        await asyncio.wait_for(asyncio.gather(*answers), 10)
+        await asyncio.wait_for(asyncio.gather(*answers), 60)
 
         assert [outcome(answer) for answer in answers] == [ErrorCode.NOT_COORDINATOR] * 2
         assert not shard.is_serving
@@ -135,10 +135,10 @@ async def test_what_follows_a_decision_is_done_when_it_is_durable_and_never_wher
     disk, followed = SimDisk(1), list[Decision]()
     async with running_failing(disk) as (_, shard):
         shard._follow = followed.append  # type: ignore[method-assign, assignment]
-        await asyncio.wait_for(shard.ask(commit(17)), 10)
+        await asyncio.wait_for(shard.ask(commit(17)), 60)
         assert len(followed) == 1
         disk.fail_next("sync")
-        await asyncio.wait_for(shard.ask(commit(18)), 10)
+        await asyncio.wait_for(shard.ask(commit(18)), 60)
         await asyncio.sleep(0)
 
         assert len(followed) == 1
@@ -178,7 +178,7 @@ async def test_whoever_waits_is_told_to_look_elsewhere_when_the_partition_is_res
 
         partition.retire(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-        await asyncio.wait_for(asyncio.gather(*answers), 10)
+        await asyncio.wait_for(asyncio.gather(*answers), 60)
         assert outcome(answers[0]) is ErrorCode.NOT_COORDINATOR
         fetched = answers[1].result()
         assert isinstance(fetched, FetchReply)

@@ -228,7 +228,7 @@ async def test_a_new_leader_says_so_until_its_followers_have_confirmed_what_its_
         with pytest.raises(OffsetNotAvailableError):
             await partition.have_high_watermark(0.01)
 
-        waiting = asyncio.create_task(partition.have_high_watermark(10))
+        waiting = asyncio.create_task(partition.have_high_watermark(600))
         await until(lambda: log.flushed_offset == 2)
         follow(partition, 2)
         await asyncio.wait_for(waiting, 60)

@@ -19,8 +19,8 @@ async def test_a_cancellation_in_the_turn_of_an_outcome_ends_the_task(outcome: i
     async def retry() -> None:
         while True:
             with contextlib.suppress(UnreachableError):
-                await Deadline.after(60).bound(waiting, "an answer")
-            await asyncio.sleep(60)
+                await Deadline.after(600).bound(waiting, "an answer")
+            await asyncio.sleep(600)
 
     task = asyncio.create_task(retry())
     await asyncio.sleep(0)
@@ -40,7 +40,7 @@ async def test_a_cancellation_comes_once() -> None:
 
     async def work() -> None:
         try:
-            await Deadline.after(60).bound(asyncio.get_running_loop().create_future(), "an answer")
+            await Deadline.after(600).bound(asyncio.get_running_loop().create_future(), "an answer")
         finally:
             await asyncio.sleep(0)
             cleaned.append("yes")

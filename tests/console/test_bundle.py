@@ -52,4 +52,4 @@ def test_a_bundle_is_looked_at_without_a_cluster(browser: Browser, node: ServedN
         finally:
             page.close()
             server.terminate()
-            server.wait(20)
+            server.wait(60)

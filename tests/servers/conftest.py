@@ -49,7 +49,7 @@ class RunningBroker:
 
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(20)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
     def call(self, work: Coroutine[Any, Any, Result]) -> Result:

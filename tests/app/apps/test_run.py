@@ -82,7 +82,7 @@ def test_one_worker_runs_in_the_process_itself_and_stops_with_code_0(directory: 
     with command(directory, "handlers:app") as process:
         assert started(process) == process.pid
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 def test_several_workers_stop_together(directory: Path) -> None:

@@ -151,4 +151,4 @@ def test_the_registry_ends_cleanly_by_sigterm() -> None:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("test registry at http://127.0.0.1:")
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0

@@ -82,7 +82,7 @@ class Handlers:
         body = json.dumps({"records": [{"value": value} for value in values]}).encode()
         url = f"{self.broker.started['http']}/api/v1/topics/{topic}/records"
         request = urllib.request.Request(url, body, {"content-type": "application/json"})
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             assert answer.status == 200
 
     def consume(self, topic: str, n: int) -> list[Any]:

@@ -81,7 +81,7 @@ def test_kafka_clients_and_programs_of_the_machine_share_brokers_that_replicate_
 def pushed(path: Path) -> dict[str, str]:
     """Key and value of the first record that is pushed over a socket, in the plain dialect."""
     with socket.socket(socket.AF_UNIX) as broker:
-        broker.settimeout(20)
+        broker.settimeout(60)
         broker.connect(str(path))
         wanted = json.dumps({"topic": "prices", "group": "till"}).encode()
         broker.sendall(struct.pack(">BQI", 3, 1, len(wanted)) + wanted)

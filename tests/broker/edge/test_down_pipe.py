@@ -136,7 +136,7 @@ def test_a_child_goes_on_at_a_parent_of_another_level(tmp_path: Path) -> None:
                         await write(root, 10 * number, 10 * number + 5)
                         await wait_until(lambda: content(child) == content(root), f"five more from {parent}")
                         # A pipe that had to wait out a request to its former parent would take 25 s.
-                        assert time.monotonic() - began < 15
+                        assert time.monotonic() - began < 20
                         current = child.broker.edge_node.pipe.choice.current
                         assert current is not None
                         assert current.node == parent

@@ -231,7 +231,7 @@ async def test_a_fetch_waits_until_enough_has_been_written_and_no_longer() -> No
         first.append_own(ONE)
         fetch = fetch_of(wanted(first), wanted(second), min_bytes=3 * SIZE)
         fetch.try_now()
-        waiting = asyncio.create_task(fetch.wait(30))
+        waiting = asyncio.create_task(fetch.wait(600))
         await asyncio.sleep(0)
         second.append_own(ONE)
         await asyncio.sleep(0.01)
@@ -262,7 +262,7 @@ async def test_what_was_written_between_the_read_and_the_wait_ends_the_wait() ->
         fetch = fetch_of(wanted(partition))
         fetch.try_now()
         partition.append_own(ONE)
-        await asyncio.wait_for(fetch.wait(30), 10)
+        await asyncio.wait_for(fetch.wait(600), 60)
 
         assert fetch.size == SIZE
 
@@ -271,7 +271,7 @@ async def test_a_fetch_of_many_partitions_waits_too() -> None:
     async with partitions(2) as (first, second):
         fetch = fetch_of(*[wanted(first)] * FEW_PARTITIONS, wanted(second))
         await fetch.read_in_turns(CooperativeYield())
-        waiting = asyncio.create_task(fetch.wait(30))
+        waiting = asyncio.create_task(fetch.wait(600))
         await asyncio.sleep(0)
         second.append_own(ONE)
         await asyncio.wait_for(waiting, 60)
@@ -283,7 +283,7 @@ async def test_the_end_of_a_leadership_ends_the_wait() -> None:
     async with partitions(2) as (first, second):
         fetch = fetch_of(wanted(first), wanted(second))
         fetch.try_now()
-        waiting = asyncio.create_task(fetch.wait(30))
+        waiting = asyncio.create_task(fetch.wait(600))
         await asyncio.sleep(0)
         second.retire(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         await asyncio.wait_for(waiting, 60)

@@ -58,7 +58,7 @@ def committed(broker: EmbeddedBroker, group: str, topic: str, partitions: int = 
     """The group's offsets, as another client reads them."""
     admin: Any = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, one) for one in range(partitions)])
-    found = admin.list_consumer_group_offsets([wanted])[group].result(10)
+    found = admin.list_consumer_group_offsets([wanted])[group].result(60)
     return [max(one.offset, 0) for one in found.topic_partitions]
 
 

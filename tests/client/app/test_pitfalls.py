@@ -73,7 +73,7 @@ def broker_members(broker: EmbeddedBroker, group: str) -> list[str]:
     from confluent_kafka.admin import AdminClient
 
     admin: Any = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    return sorted(one.member_id for one in admin.describe_consumer_groups([group])[group].result(10).members)
+    return sorted(one.member_id for one in admin.describe_consumer_groups([group])[group].result(60).members)
 
 
 def test_foreign_metadata_of_committed_offsets_is_ignored_with_one_warning(
@@ -110,7 +110,7 @@ def test_a_committed_offset_that_is_deleted_is_told_once_and_the_policy_is_follo
 
     admin: Any = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for outcome in admin.delete_records([TopicPartition("deleted", 0, 6)]).values():
-        outcome.result(10)
+        outcome.result(60)
     app, seen = App(broker.bootstrap_servers, auto_offset_reset="earliest"), Seen()
 
     @app.stream("deleted", group="deleted")
@@ -253,7 +253,7 @@ def test_sigterm_finishes_what_runs_commits_and_leaves_with_code_0(broker: Embed
     process.send_signal(signal.SIGTERM)
     output = process.stdout.read()
     process.stdout.close()
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
     handled = len((first + output).splitlines())
     assert committed(broker, "term", "term", 1) == [handled]
     assert broker_members(broker, "term") == []
@@ -264,7 +264,7 @@ def test_a_forked_child_gets_a_clear_error_or_a_fresh_client(broker: EmbeddedBro
 
     broker.create_topic("forked")
     with Producer(broker.bootstrap_servers) as producer:
-        producer.send("forked", b"parent").result(10)
+        producer.send("forked", b"parent").result(60)
         pid = os.fork()
         if pid == 0:
             code = 1

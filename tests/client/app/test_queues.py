@@ -43,7 +43,7 @@ def produce(broker: EmbeddedBroker, topic: str, *values: bytes, partitions: int 
         resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         for outcome in admin.incremental_alter_configs([resource]).values():
-            outcome.result(10)
+            outcome.result(60)
     produce_plainly(broker, topic, *values, partitions=partitions)
 
 

@@ -101,7 +101,7 @@ def test_a_stranger_works_on_a_queue_and_gives_a_record_back() -> None:
                     found.append(taken(worker))
                 except TimeoutError:
                     worker.stream = worker.socket.makefile("rb")
-            worker.socket.settimeout(20)
+            worker.socket.settimeout(60)
             worker.acknowledge(found[0].frame_id, verdict="release")
             while (again := taken(worker)).offset != found[0].offset:
                 worker.acknowledge(again.frame_id)
