@@ -50,6 +50,7 @@ OF_KAFKA = {
 
 OF_QANAT: dict[str, tuple[int, str | None]] = {
     "consume.groups": (7, None),
+    "mirror.keys": (2, None),
     "mirror.source": (2, None),
     "up.bytes.max": (5, None),
     "up.on.mismatch": (2, None),

@@ -75,7 +75,8 @@ def test_a_forged_role_is_refused() -> None:
         ("l3-2", Place(Role.L3, ("l2-1", "l2-1")), "listed twice"),
         ("l3/2", Place(Role.L3), "no name of a node"),
         ("l3-2", Place(Role.L3, url="ftp:somewhere"), "should be like http://"),
-        ("l3-2", Place(Role.L3, topics=("",)), "topics should be"),
+        ("l3-2", Place(Role.L3, topics=("",)), "names no topic"),
+        ("l3-2", Place(Role.L3, topics=("sales:",)), "no key to filter by"),
     ],
 )
 def test_a_place_that_breaks_the_tree_is_refused(node: str, place: Place, reason: str) -> None:

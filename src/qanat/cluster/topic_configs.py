@@ -33,6 +33,8 @@ SUBSCRIPTIONS_MAX = 1000
 """Subscriptions to metrics of clients: every client is matched with all of them."""
 MIRROR_SOURCE = "mirror.source"
 """The setting that makes a topic a mirror of a parent's."""
+MIRROR_KEYS = "mirror.keys"
+"""The filter that the records of a mirror have passed."""
 UP_TARGET = "up.target"
 """The setting that makes a topic an outbox, whose records go up to a topic of the parent."""
 FLUSH_SETTINGS = ("flush.messages", "log.flush.interval.messages")
@@ -85,8 +87,9 @@ def decide_all_configs(
     overrides = checked(configs, check_configs)
     if isinstance(overrides, Rejection):
         return overrides
-    if overrides.get(MIRROR_SOURCE) != image.overrides(topic).get(MIRROR_SOURCE):
-        return _bad(f"{MIRROR_SOURCE} is set when a topic is created, and cannot be changed.")
+    for name in (MIRROR_SOURCE, MIRROR_KEYS):
+        if overrides.get(name) != image.overrides(topic).get(name):
+            return _bad(f"{name} is set when a topic is created, and cannot be changed.")
     key = keys.topic_config(topic)
     compares = (image.unchanged(keys.topic(topic)), image.unchanged(key))
     set_at = _flush_set_at(image, key, image.overrides(topic), overrides)

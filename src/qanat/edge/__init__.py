@@ -17,6 +17,7 @@ The tree of brokers, child below parent:
 - `node_state`     how a node does, as it tells its registry
 - `mirror`         one mirrored partition: what to do with a parent's answer, gaps, truncations
 - `parents`        which parent feeds a node, and when it returns to a better one; `health` of a pipe, `backoff` of both
+- `key_filter`     which records of a topic a pipe carries, by their keys
 - `pace`           how much a pipe asks for at once: priority classes, bandwidth
 - `feeds`          messages of parents that are no Qanat brokers: the port of the plug-in group `qanat.pipes`
 - `up_flow`        records on their way up: the outbox of the child, the mark of the parent

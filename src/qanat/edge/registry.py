@@ -18,6 +18,7 @@ from enum import Enum
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from qanat.edge.key_filter import why_no_entry
 from qanat.edge.topology import EVERYTHING, VERSION_MAX, Dialect, Parent, Role, Topology, may_be_parent
 
 PARENTS_MAX = 16
@@ -101,8 +102,11 @@ def assign(nodes: Mapping[str, NodeEntry], node: str, place: Place) -> NodeEntry
     """The entry of a node with its place, where the tree stays one."""
     if (fault := _misspelled(node, place.url)) is not None:
         return fault
-    if len(place.topics) > TOPICS_MAX or not all(place.topics):
+    if len(place.topics) > TOPICS_MAX:
         return Refusal(Why.INVALID, f"topics should be at most {TOPICS_MAX} names, or beginnings with *")
+    for why in map(why_no_entry, place.topics):
+        if why is not None:
+            return Refusal(Why.INVALID, f"topics: {why}")
     if (fault := _unfit(nodes, node, place)) is not None:
         return fault
     entry = nodes.get(node, NodeEntry(node=node))

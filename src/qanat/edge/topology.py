@@ -15,6 +15,8 @@ from enum import Enum
 
 from msgspec import Struct, field
 
+from qanat.edge.key_filter import Keys, split_entry, wanted_keys
+
 EVERYTHING = ("*",)
 OWN_SCHEMES = ("http", "https")
 """Of parents that need no plug-in."""
@@ -111,6 +113,15 @@ def is_loop(path: Sequence[str], node: str) -> bool:
 
 def is_wanted(topic: str, patterns: Sequence[str]) -> bool:
     """Whether a pipe carries a topic: its name, or a beginning with `*`; never a topic of the broker's own."""
+    return keys_wanted(topic, patterns) is not None
+
+
+def keys_wanted(topic: str, entries: Sequence[str]) -> Keys | None:
+    """The filter by which a pipe carries a topic, empty for the whole of it; None where it does not carry it."""
     if topic.startswith(_INTERNAL):
-        return False
-    return any(topic.startswith(one[:-1]) if one.endswith("*") else topic == one for one in patterns)
+        return None
+    return wanted_keys([one for one in entries if _names(split_entry(one)[0], topic)])
+
+
+def _names(pattern: str, topic: str) -> bool:
+    return topic.startswith(pattern[:-1]) if pattern.endswith("*") else topic == pattern

@@ -2,7 +2,8 @@
 
     [length of the head, 4 bytes, big-endian][head][batches of the first partition][of the second]...
 
-Rule 1: batches are copied from the parent's log byte by byte; sizes in the head say where each partition's begin.
+Rule 1: batches are copied from the parent's log byte by byte, unless the child asks for some keys; sizes in the head
+        say where each partition's begin.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class PipePosition(Struct, frozen=True, forbid_unknown_fields=False):
     offset: int
     epoch: int = -1
     """Of the record before `offset`; -1 where there is none."""
+    keys: tuple[str, ...] = ()
+    """The filter by which records are wanted; empty for all, byte by byte (`edge.key_filter`)."""
 
 
 class PipeRequest(Struct, frozen=True):
@@ -61,6 +64,8 @@ class PipedPartition(Struct, frozen=True):
     size: int = 0
     next: tuple[int, int] | None = None
     """Offset and epoch with which a child goes on after these batches: it may ask for more before it has them all."""
+    keys: tuple[str, ...] = ()
+    """The filter that these batches have passed, here or above; empty for none."""
 
 
 class PipeHead(Struct, frozen=True):
@@ -77,6 +82,8 @@ class PipedTopic(Struct, frozen=True):
     topic: str
     topic_id: str
     partitions: int
+    keys: tuple[str, ...] = ()
+    """The filter that the parent's own copy has passed; empty for none."""
 
 
 class PipedTopics(Struct, frozen=True):

@@ -31,7 +31,7 @@ def move(
     parents:
         Its parents in the order in which they are tried, separated by commas; empty for none.
     topics:
-        The topics that its pipe carries, separated by commas.
+        The topics that its pipe carries, separated by commas; `sales:store-17` is the records of one key.
     output:
         `table` for people, the others for programs.
     """

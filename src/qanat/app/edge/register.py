@@ -37,7 +37,8 @@ def register(
     parents:
         Its parents in the order in which they are tried, separated by commas.
     topics:
-        The topics that its pipe carries, separated by commas; `*` at the end stands for any rest.
+        The topics that its pipe carries, separated by commas; `*` at the end stands for any rest. `sales:store-17` is
+        the records of one key, `sales:store-*` those of all keys that begin so.
     url:
         Where its children reach it; a broker that registers by itself says so.
     dialect:

@@ -28,11 +28,12 @@ from qanat.connection.faults import UnreachableError
 from qanat.edge.backoff import spread
 from qanat.edge.feeds import Feed, FeedSettings, MakeFeed
 from qanat.edge.health import Health, LagAge
+from qanat.edge.key_filter import split_entry
 from qanat.edge.mirror import STOPPED_RETRY_MS, Stop, Wait
 from qanat.edge.pace import Pace, in_order
 from qanat.edge.parents import ParentChoice
 from qanat.edge.settings import EdgeSettings
-from qanat.edge.topology import OWN_SCHEMES, Parent, Topology, is_loop, is_wanted
+from qanat.edge.topology import OWN_SCHEMES, Parent, Topology, is_loop, is_wanted, keys_wanted
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.telemetry.events import log_event
@@ -235,7 +236,7 @@ class DownPipe:
         for one in head.partitions:
             if one.next is not None:
                 at = TopicPartition(one.topic, one.partition)
-                stands[at] = PipePosition(one.topic, one.partition, *one.next)
+                stands[at] = PipePosition(one.topic, one.partition, *one.next, keys=one.keys)
         wanted = [stands[at] for at in self._ordered(list(stands))]
         clients = self._clients[1]
         clients.reverse()
@@ -262,9 +263,10 @@ class DownPipe:
 
     async def _ask_feeds(self, parent: Parent, feed: Feed) -> int:
         """One request for each topic; the feed may park it where there is only one."""
-        names = [one for one in self._patterns if not one.endswith("*")]
+        topics = dict.fromkeys(split_entry(one)[0] for one in self._patterns)
+        names = [one for one in topics if not one.endswith("*")]
         offered = [PipedTopic(name, f"feed:{parent.node}/{name}", 1) for name in names]
-        partitions = await self._mirrors.ensure(offered, lambda topic: is_wanted(topic, self._patterns))
+        partitions = await self._mirrors.ensure(offered, lambda topic: keys_wanted(topic, self._patterns))
         self.path = (parent.node,)
         wanted = self._positions(partitions)
         is_news = False
@@ -336,7 +338,7 @@ class DownPipe:
             return known[2]
         found = await self._topics_of(client)
         self._check_path(parent, found.path)
-        partitions = await self._mirrors.ensure(found.topics, lambda topic: is_wanted(topic, self._patterns))
+        partitions = await self._mirrors.ensure(found.topics, lambda topic: keys_wanted(topic, self._patterns))
         self._asked_topics = parent, time.monotonic() + _TOPICS_S, partitions
         return partitions
 

@@ -19,6 +19,7 @@ from msgspec import Struct
 from qanat.broker.edge.http_client import HttpClient
 from qanat.connection.faults import UnreachableError
 from qanat.edge.feeds import Feed, FeedAnswer, FeedGoneError, FeedMessage, FeedOffset
+from qanat.edge.key_filter import passing
 from qanat.model.errors import QanatError
 from qanat.wire.pipe_answer import PipedPartition, PipeFaultError, PipePosition
 from qanat.wire.records import Record, encode_batch
@@ -66,14 +67,14 @@ async def ask_feed(feed: Feed, position: PipePosition, limit: int, wait_s: float
         records = _batch(found, position)
     except FeedGoneError as gone:
         start = gone.log_start_offset
-        return PipedPartition(position.topic, 0, "", start, start), memoryview(b"")
+        return PipedPartition(position.topic, 0, "", start, start, keys=position.keys), memoryview(b"")
     except QanatError:
         raise
     except Exception as fault:  # noqa: BLE001 - a plug-in's fault ends its request, not the pipe
         reason = f"{type(fault).__name__}: {fault}"[:300]
         raise UnreachableError(f"the feed of {position.topic} cannot be read: {reason}") from None
     end = max(found.next_offset, position.offset if not found.messages else 0)
-    piece = PipedPartition(position.topic, 0, "", found.log_start_offset, end, size=len(records))
+    piece = PipedPartition(position.topic, 0, "", found.log_start_offset, end, size=len(records), keys=position.keys)
     return piece, memoryview(records)
 
 
@@ -84,6 +85,10 @@ def _batch(found: FeedAnswer, position: PipePosition) -> bytes:
         raise PipeFaultError(f"the feed of {position.topic}: offsets should rise and be below next_offset")
     if not messages:
         return b""
+    first = offsets[0]
+    if position.keys:
+        does_pass = passing(position.keys)
+        messages = [one for one in messages if does_pass(None if one.key is None else one.key.encode())]
     now_ms = time.time_ns() // 1_000_000
     records = [
         Record(
@@ -95,8 +100,8 @@ def _batch(found: FeedAnswer, position: PipePosition) -> bytes:
         )
         for one in messages
     ]
-    delta = found.next_offset - 1 - offsets[0]
-    return bytes(encode_batch(records, last_offset_delta=delta, leader_epoch=_EPOCH))
+    delta = found.next_offset - 1 - first
+    return bytes(encode_batch(records, base_offset=first, last_offset_delta=delta, leader_epoch=_EPOCH))
 
 
 def _value(message: FeedMessage) -> bytes | None:

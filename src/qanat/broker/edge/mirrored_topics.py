@@ -1,7 +1,8 @@
 """The topics of this broker that mirror a parent's: made, appended to, cut, begun again, as `edge.mirror` decides.
 
 Rule 1: a topic that exists and is no mirror of the parent's topic is left alone, and reported.
-Rule 2: the acts of a step are carried out in their order, each durable before the next.
+Rule 2: a mirror takes only what has passed its own filter of keys, no more and no less (`edge.key_filter`).
+Rule 3: the acts of a step are carried out in their order, each durable before the next.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from qanat.broker.replicas.partition import Partition
 from qanat.cluster import keys, values
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.store import Put
-from qanat.cluster.topic_configs import MIRROR_SOURCE, UP_TARGET
+from qanat.cluster.topic_configs import MIRROR_KEYS, MIRROR_SOURCE, UP_TARGET
 from qanat.cluster.topics import CreateTopic
 from qanat.edge import mirror
+from qanat.edge.key_filter import Keys, common, normal, of_setting, to_setting
 from qanat.edge.mirror import (
     Answered,
     AppendBatches,
@@ -79,16 +81,20 @@ class MirroredTopics:
         ledger = self._ledgers.get(at)
         return () if ledger is None else ledger.gaps
 
-    async def ensure(self, offered: Sequence[PipedTopic], is_wanted: Callable[[str], bool]) -> list[TopicPartition]:
-        """Make the mirrors that are missing; returns the partitions to pull."""
+    async def ensure(
+        self, offered: Sequence[PipedTopic], wanted_keys: Callable[[str], Keys | None]
+    ) -> list[TopicPartition]:
+        """Make the mirrors that are missing; returns the partitions to pull. `wanted_keys` is the filter by which a
+        topic is wanted, None where it is not."""
         wanted: list[TopicPartition] = []
         for topic in offered:
-            if is_wanted(topic.topic) and await self._ensure_one(topic):
+            keys = wanted_keys(topic.topic)
+            if keys is not None and await self._ensure_one(topic, keys):
                 wanted += [TopicPartition(topic.topic, number) for number in range(topic.partitions)]
         ours = self._broker.local_replicas.partitions
         return [at for at in wanted if at in ours]
 
-    async def _ensure_one(self, offered: PipedTopic) -> bool:
+    async def _ensure_one(self, offered: PipedTopic, wanted: Keys) -> bool:
         image, name = self._broker.metadata.image, offered.topic
         if name in image.topics and image.overrides(name).get(UP_TARGET):
             self.conflicts.pop(name, None)
@@ -96,12 +102,16 @@ class MirroredTopics:
         if name in image.topics:
             source = image.overrides(name).get(MIRROR_SOURCE, "")
             if source == offered.topic_id:
-                self.conflicts.pop(name, None)
-                return True
+                return self._has_right_keys(name, common(normal(offered.keys), wanted))
             what = "mirrors another topic" if source else "has records of its own"
             return self._refuse(name, f"topic {name} {what}: delete it here, or leave it out of the node's topics")
+        passed = common(normal(offered.keys), wanted)
+        if passed is None:
+            return self._refuse(name, f"the parent has only {_listed(offered.keys)} of topic {name}")
         changes = self._broker.metadata_changes
         configs = {MIRROR_SOURCE: offered.topic_id, "cleanup.policy": "delete"}
+        if passed:
+            configs[MIRROR_KEYS] = to_setting(passed)
         request = CreateTopic(name, changes.new_topic_id(), offered.partitions, 1, configs=configs)
         plan = await changes.create_topic(request)
         if isinstance(plan, Rejection):
@@ -109,6 +119,20 @@ class MirroredTopics:
         self.conflicts.pop(name, None)
         log_event("topic is mirrored", topic=name, partitions=offered.partitions, source=offered.topic_id)
         return True
+
+    def _has_right_keys(self, name: str, passed: Keys | None) -> bool:
+        """Whether a mirror has the keys that would come now: otherwise it would lack some in silence."""
+        own = self._keys(name)
+        if own == passed:
+            self.conflicts.pop(name, None)
+            return True
+        would = "no key of it" if passed is None else _listed(passed)
+        why = f"topic {name} has {_listed(own)} here, and its parent would give {would}: delete it here to begin anew"
+        return self._refuse(name, why)
+
+    def _keys(self, name: str) -> Keys:
+        """The filter that a mirror was made with."""
+        return of_setting(self._broker.metadata.image.overrides(name).get(MIRROR_KEYS, ""))
 
     def _refuse(self, name: str, why: str) -> bool:
         if self.conflicts.get(name) != why:
@@ -124,7 +148,7 @@ class MirroredTopics:
         if found is None:
             return None
         own = self._position(at, found.log)
-        return PipePosition(at.topic, at.partition, own.end, own.epoch)
+        return PipePosition(at.topic, at.partition, own.end, own.epoch, self._keys(at.topic))
 
     def _mirror(self, at: TopicPartition) -> Partition | None:
         found = self._broker.local_replicas.partitions.get(at)
@@ -146,6 +170,10 @@ class MirroredTopics:
         own = self._position(at, found.log)
         if (own.end, own.epoch) != (asked.offset, asked.epoch):
             return mirror.Wait()  # The answer is about another position than the present one.
+        if answered.keys != (own_keys := self._keys(at.topic)):
+            given = _listed(answered.keys)
+            self._refuse(at.topic, f"topic {at.topic} has {_listed(own_keys)} here, and its parent gives {given}")
+            return mirror.Wait()
         headers, ends = _batches(records)
         parted = None if answered.diverging is None else mirror.EpochEnd(*answered.diverging)
         ours = None
@@ -242,6 +270,10 @@ class MirroredTopics:
         topic = self._broker.metadata.image.topics.get(at.topic)
         if topic is not None:
             await self._state.keep_gaps(topic.topic_id, at.partition, self._ledgers[at].gaps)
+
+
+def _listed(keys: Keys) -> str:
+    return f"the keys {', '.join(keys)[:200]}" if keys else "all its records"
 
 
 def _batches(records: memoryview) -> tuple[tuple[Batch, ...], list[int]]:

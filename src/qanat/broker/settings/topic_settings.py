@@ -204,6 +204,13 @@ _ROWS = (
         "min.insync.replicas",
     ),
     TopicSetting(
+        "mirror.keys",
+        Form(SettingKind.STRING),
+        "",
+        "With `mirror.source`: the keys whose records the mirror has, separated by commas, `*` at the end for all that "
+        "begin so; empty for all records. The pipe that makes a mirror sets it, and it cannot be changed.",
+    ),
+    TopicSetting(
         "mirror.source",
         Form(SettingKind.STRING),
         "",
@@ -381,6 +388,8 @@ def parse(overrides: Mapping[str, str]) -> TopicSettings:
     up_bytes_max = int(known.get("up.bytes.max", str(_UP_BYTES_MAX)))
     if known.get("up.target"):
         log = _of_outbox(log, known, up_bytes_max)
+    if known.get("mirror.keys") and not known.get("mirror.source"):
+        raise InvalidSettingError("mirror.keys is for mirrors, which the pipe to a parent makes")
     is_unclean_allowed = known.get("unclean.leader.election.enable") == "true"
     return TopicSettings(
         log,

@@ -46,7 +46,8 @@ class NodeToPlace(RequestBody, frozen=True):
     parents: list[str] = msgspec.field(default_factory=list)
     """In the order in which they are tried."""
     topics: list[str] = msgspec.field(default_factory=lambda: list(EVERYTHING))
-    """Names of topics that its pipe carries; `*` at the end stands for any rest."""
+    """Names of topics that its pipe carries; `*` at the end stands for any rest. With `:KEY` after the name, only the
+    records of that key, or with `:KEY*` of all keys that begin so."""
     url: str | None = None
     """Of a node that does not register by itself, such as a foreign feed."""
     dialect: Dialect | None = None

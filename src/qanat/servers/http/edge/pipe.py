@@ -8,14 +8,17 @@ is told of an offset out of range is too little for a mirror: then the log's bou
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from qanat.cluster.topic_configs import MIRROR_SOURCE, UP_TARGET
+from qanat.cluster.topic_configs import MIRROR_KEYS, MIRROR_SOURCE, UP_TARGET
+from qanat.edge.key_filter import KEYS_MAX, Keys, of_setting, why_no_key
 from qanat.edge.mirror import Gap, epoch_to_compare
 from qanat.model.error_codes import ErrorCode
 from qanat.model.ids import TopicPartition
 from qanat.model.topic_names import is_for_brokers
+from qanat.servers.http.edge.keyed_pulls import Piece, pull_keyed
 from qanat.servers.http.edge.nodes import raise_if_stopping
 from qanat.servers.http.exchange import Exchange
 from qanat.servers.http.inputs import Parameters, RequestBody
@@ -66,13 +69,23 @@ async def piped_topics(exchange: Exchange) -> PipedTopics:
     image = broker.metadata.image
     topics = [
         # A mirror has the records of its origin: a child may pull them from here today, and from there tomorrow.
-        PipedTopic(topic.name, image.overrides(topic.name).get(MIRROR_SOURCE) or topic.topic_id, len(topic.partitions))
+        PipedTopic(
+            topic.name,
+            image.overrides(topic.name).get(MIRROR_SOURCE) or topic.topic_id,
+            len(topic.partitions),
+            _keys(exchange, topic.name),
+        )
         for topic in image.topics.values()
         if not is_for_brokers(topic.name, topic.is_internal)
         and not image.overrides(topic.name).get(UP_TARGET)  # An outbox is emptied as its records go up.
         and gateway.may_describe_topic(exchange.caller, topic.name)
     ]
     return PipedTopics(_path(exchange), tuple(sorted(topics, key=lambda one: one.topic)))
+
+
+def _keys(exchange: Exchange, topic: str) -> Keys:
+    """The filter that this broker's copy of a topic has passed."""
+    return of_setting(exchange.context.broker.metadata.image.overrides(topic).get(MIRROR_KEYS, ""))
 
 
 def _path(exchange: Exchange) -> tuple[str, ...]:
@@ -86,14 +99,40 @@ async def pull(exchange: Exchange) -> Reply:
         raise Problem(400, f"partitions should be 1 to {_PARTITIONS_MAX} positions")
     if any(one.offset < 0 or one.partition < 0 for one in said.partitions):
         raise Problem(400, "partition and offset should not be negative")
+    _check_keys(said.partitions)
+    wait_ms, max_bytes = max(0, said.timeout_ms), max(1, min(said.max_bytes, _BYTES_MAX))
+
+    async def read(positions: Sequence[PipePosition], wait_ms: int, max_bytes: int) -> list[Piece]:
+        return await _read(exchange, positions, wait_ms, max_bytes)
+
+    if any(one.keys for one in said.partitions):
+        limit_bytes = exchange.context.broker.runtime.directory.settings.log_decompressed_bytes_max
+        wait_ms = min(wait_ms, _PARKED_MAX_MS)
+        pieces = await pull_keyed(read, said.partitions, wait_ms, max_bytes, limit_bytes)
+    else:
+        pieces = await read(said.partitions, wait_ms, max_bytes)
+    head = PipeHead(_path(exchange), tuple(piece for piece, _ in pieces))
+    return Reply(200, encode_answer(head, [records for _, records in pieces]), _MEDIA_TYPE)
+
+
+def _check_keys(positions: Sequence[PipePosition]) -> None:
+    for one in positions:
+        if len(one.keys) > KEYS_MAX:
+            raise Problem(400, f"keys should be at most {KEYS_MAX} for a partition")
+        for why in map(why_no_key, one.keys):
+            if why is not None:
+                raise Problem(400, f"keys: {why}")
+
+
+async def _read(exchange: Exchange, positions: Sequence[PipePosition], wait_ms: int, max_bytes: int) -> list[Piece]:
+    """What there is from positions on, as it lies in the logs."""
     by_leader: dict[int, list[PipePosition]] = {}
-    for one in said.partitions:
+    for one in positions:
         epoch = epoch_to_compare(one.offset, one.epoch, _gaps(exchange, one))
         asked = one if epoch == one.epoch else replace(one, epoch=epoch)
         by_leader.setdefault(exchange.context.gateway.leader(one.topic, one.partition), []).append(asked)
     longest_ms = _PARKED_MAX_MS if len(by_leader) == 1 else _SEVERAL_LEADERS_MS
-    wait_ms = max(0, min(said.timeout_ms, longest_ms))
-    max_bytes = max(1, min(said.max_bytes, _BYTES_MAX))
+    wait_ms = min(wait_ms, longest_ms)
     rows: dict[TopicPartition, PartitionData] = {}
     answers = (_fetch(exchange, node_id, part, wait_ms, max_bytes) for node_id, part in by_leader.items())
     try:
@@ -103,12 +142,8 @@ async def pull(exchange: Exchange) -> Reply:
         raise_if_stopping(exchange)
         raise
     if rows and all(row.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED for row in rows.values()):
-        raise problem_of(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"topic {said.partitions[0].topic}")
-    pieces = [
-        await _piece(exchange, one, rows.get(TopicPartition(one.topic, one.partition))) for one in said.partitions
-    ]
-    head = PipeHead(_path(exchange), tuple(piece for piece, _ in pieces))
-    return Reply(200, encode_answer(head, [records for _, records in pieces]), _MEDIA_TYPE)
+        raise problem_of(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"topic {positions[0].topic}")
+    return [await _piece(exchange, one, rows.get(TopicPartition(one.topic, one.partition))) for one in positions]
 
 
 async def _fetch(
@@ -137,7 +172,7 @@ async def _fetch(
     }
 
 
-async def _piece(exchange: Exchange, asked: PipePosition, row: PartitionData | None) -> tuple[PipedPartition, bytes]:
+async def _piece(exchange: Exchange, asked: PipePosition, row: PartitionData | None) -> Piece:
     """What to say of one partition, and its batches."""
     if row is None:
         return PipedPartition(asked.topic, asked.partition, ErrorCode.UNKNOWN_SERVER_ERROR.name), b""
@@ -150,9 +185,7 @@ async def _piece(exchange: Exchange, asked: PipePosition, row: PartitionData | N
     return _described(exchange, asked, row, diverging)
 
 
-def _described(
-    exchange: Exchange, asked: PipePosition, row: PartitionData, diverging: tuple[int, int] | None
-) -> tuple[PipedPartition, bytes]:
+def _described(exchange: Exchange, asked: PipePosition, row: PartitionData, diverging: tuple[int, int] | None) -> Piece:
     records = b"" if diverging is not None else _joined(row)
     # The gap at which two logs part says what we cannot judge.
     known_from = asked.offset if diverging is None else min(asked.offset, diverging[1] - 1)
@@ -166,6 +199,7 @@ def _described(
         tuple((gap.first, gap.end) for gap in _gaps(exchange, asked) if gap.end > known_from),
         len(records),
         _next(records),
+        _keys(exchange, asked.topic),
     )
     return piece, records
 
@@ -193,7 +227,7 @@ def _joined(row: PartitionData) -> bytes:
     return bytes(records) if isinstance(records, bytes | bytearray | memoryview) else b"".join(records)
 
 
-async def _out_of_range(exchange: Exchange, asked: PipePosition) -> tuple[PipedPartition, bytes]:
+async def _out_of_range(exchange: Exchange, asked: PipePosition) -> Piece:
     """The child is before the log's start, beyond its end, or has an epoch that this log does not know."""
     context, numbers = exchange.context, [asked.partition]
     start = (await context.reads.offsets_at(exchange.caller, asked.topic, numbers, EARLIEST))[asked.partition]
