@@ -20,6 +20,7 @@ from qanat.client import (
     AsyncQueueConsumer,
     ClosedError,
     FencingToken,
+    IoLoop,
     LockLostError,
     QueueConsumer,
     Record,
@@ -51,6 +52,23 @@ async def test_records_come_once_and_accepted_ones_never_again(queue: Queue) -> 
     assert sorted(int(record.value) for record in found) == list(range(1000))
     assert {record.delivery_count for record in found} == {1}
     assert found[0].headers == (("trace", b"1"),)
+
+
+async def test_a_process_that_was_stopped_hands_out_nothing_whose_lock_is_over(queue: Queue) -> None:
+    queue.produce(*(b"%d" % number for number in range(10)))
+    async with queue.consumer(io=IoLoop.here()) as consumer:
+        seen = await take(consumer, 1)
+        await until(lambda: consumer._member is not None and consumer._member._buffered >= 4)
+        # As by SIGSTOP: neither the loop nor its timers run, and the broker gives the records to others meanwhile.
+        time.sleep(LOCK_S + 0.2)  # noqa: ASYNC251
+        seen += await take(consumer, 10)
+        after = seen[1:]
+        for record in after:
+            await consumer.acknowledge(record)
+        await consumer.flush()
+
+    assert {record.delivery_count for record in after if record.partition == seen[0].partition} == {2}
+    assert sorted(int(record.value) for record in after) == list(range(10))
 
 
 async def test_a_released_record_comes_again_and_a_rejected_one_is_a_dead_letter(queue: Queue) -> None:

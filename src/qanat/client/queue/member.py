@@ -178,12 +178,18 @@ class QueueMember:
     def take(self, count: int) -> list[Record[Any, Any]]:
         """At most so many records, from any thread."""
         found: list[Record[Any, Any]] = []
+        now = self._io.loop.time()
         with self._buffer_guard:
             was_full = not self.has_room
             while self._buffer and len(found) < count:
                 chunk = self._buffer[0]
+                if now >= chunk.lock.until:
+                    # A process that was stopped: others may have these, though the loop has not noticed yet.
+                    self._buffered -= len(chunk)
+                    self._buffer.popleft()
+                    continue
                 if chunk.lock.handed_at is None:
-                    chunk.lock.handed_at = self._io.loop.time()
+                    chunk.lock.handed_at = now
                 before = len(chunk)
                 found += chunk.take(count - len(found))
                 self._buffered -= before - len(chunk)
