@@ -43,6 +43,9 @@ class MemoryConsumer:
     def group_metadata(self) -> object:
         return "the group"
 
+    def claim(self, offsets: Mapping[TopicPartition, int]) -> object:
+        return "a claim"
+
     async def start(self) -> None:
         await self.owner.on_assigned(sorted({one.topic_partition for one in self._clients.records}))
 

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from tests.client.app.app_threads import Seen, running
+from tests.client.app.app_threads import Seen, produce, running
 from tests.client.app.memory_clients import MemoryClients, MemoryConsumer, raws
 from tests.client.app.test_stream_worker import P0, Order, Running, simulated
+from tests.client.consumer.topics import wait_until
 
-from qanat.client import App, Send
+from qanat.client import App, Consumer, Send
+from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.testing import EmbeddedBroker
@@ -97,3 +99,27 @@ def test_what_an_aborted_transaction_wrote_is_not_handled() -> None:
         with running(app):
             broker.wait_for("enriched", 5, 30)
         assert seen == [1, 3, 5, 7, 9]
+
+
+def test_a_rebalance_that_leaves_the_app_its_partition_costs_no_transaction() -> None:
+    with EmbeddedBroker(settings={"group.consumer.heartbeat.interval.ms": 100}) as broker:
+        produce(broker, "orders", b'{"id":0}', partitions=1)
+        broker.create_topic("enriched", 1)
+        app = App(broker.bootstrap_servers)
+
+        @app.stream("orders", group="enrich", exactly_once=True)
+        async def enrich(order: Order) -> Send:
+            return Send("enriched", order.id)
+
+        identities = broker.delay("InitProducerId", 0, times=10)
+        with running(app):
+            broker.wait_for("enriched", 1, 30)
+            asked = identities.struck
+            refusal = broker.fail("TxnOffsetCommit", ErrorCode.ILLEGAL_GENERATION)
+            produce(broker, "orders", b'{"id":1}')
+            wait_until(lambda: refusal.is_over)
+            with Consumer(broker.bootstrap_servers, "orders", group="enrich"):
+                found = broker.wait_for("enriched", 2, 30)
+            assert app.health()
+        assert [one.value for one in found] == [b"0", b"1"]
+        assert identities.struck == asked, "the transaction goes on, with the new epoch"

@@ -8,6 +8,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from tests.client.consumer.topics import numbered, read, wait_until, write
+from tests.client.consumer.transacting import copy_while_members_come_and_go, visible
 from tests.interop.conftest import kafka_jars
 from tools.kafka_broker import KafkaBroker
 
@@ -29,6 +30,19 @@ def test_groups_on_kafka(kafka_jars: Path, tmp_path: Path) -> None:
         for topic in topics:
             write(broker.address, topic, numbered(1000))
             _share(broker.address, topic)
+
+
+def test_transactions_on_kafka_succeed_while_other_members_come_and_go(kafka_jars: Path, tmp_path: Path) -> None:
+    settings = "group.consumer.min.heartbeat.interval.ms=100\ngroup.consumer.heartbeat.interval.ms=100\n"
+    broker = KafkaBroker(kafka_jars, tmp_path, settings)
+    with broker.running():
+        admin = AdminClient({"bootstrap.servers": broker.address})
+        for protocol in ("consumer", "cooperative"):
+            for future in admin.create_topics([NewTopic(protocol, 1), NewTopic(f"{protocol}-copy", 1)]).values():
+                future.result()
+            write(broker.address, protocol, numbered(300))
+            copy_while_members_come_and_go(broker.address, protocol, f"{protocol}-copy", protocol, 300)
+            assert visible(broker.address, f"{protocol}-copy", 300) == numbered(300)
 
 
 def _share(address: str, protocol: str) -> None:

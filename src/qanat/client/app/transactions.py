@@ -6,8 +6,8 @@ the offset. So a retry holds up only what must come after it, and no transaction
 Rule 1: after a failed transaction the producer is made anew under the same id: that ends the open transaction, one way
         or the other. Then the group's offsets say whether it was committed: its results are written again only where
         it was not.
-Rule 2: offsets go with the member's metadata (KIP-447), both of the moment at which the results were taken: a member
-        that lost its partitions meanwhile cannot commit, even if it has them again.
+Rule 2: offsets go with a claim (KIP-447) of the moment at which the results were taken: a member that lost its
+        partitions meanwhile cannot commit, even if it has them again; one that kept them through a rebalance can.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Transactions:
         """Write the results below these offsets, and the offsets, or nothing."""
         worker, producer = self._worker, self._have_producer()
         assert worker.consumer is not None
-        member = worker.consumer.group_metadata
+        claim = worker.consumer.claim(offsets)
         results: list[Any] = worker.lanes.results(offsets.items())
         sends = [one for result in results for one in result]
         try:
             async with producer.transaction() as transaction:
                 for one in sends:
                     await write(producer, one)
-                await transaction.commit_offsets(member, offsets)
+                await transaction.commit_offsets(claim, offsets)
         except QanatError:
             self._unsure = offsets
             await self._renew()

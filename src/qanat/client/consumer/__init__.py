@@ -12,6 +12,7 @@
 - `assigned_partition`  one partition's chunks and offsets
 - `offset_stores`       SQLite, or any two functions
 - `broker_offsets`      the group's committed offsets
+- `offset_claim`        offsets that go into a transaction
 - `arrow_batches`       chunks as Arrow record batches
 - `group_metadata`      what a transaction needs, and how a consumer is doing
 """

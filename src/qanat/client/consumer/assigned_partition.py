@@ -89,6 +89,7 @@ class AssignedPartition:
 
     __slots__ = (
         "at",
+        "begun_at",
         "buffered_bytes",
         "chunks",
         "committed",
@@ -121,6 +122,8 @@ class AssignedPartition:
         self.position = -1
         """The next offset to hand out; -1 until it is known."""
         self.position_epoch = -1
+        self.begun_at = -1
+        """Where this assignment began; -1 until it is known."""
         self.finished = -1
         """All records before it are finished; -1 until the position is known."""
         self.finished_epoch = -1

@@ -237,6 +237,13 @@ class AsyncConsumer(ConsumerState):
         """Continue at an offset, at the first record of a time or later, at `"earliest"` or `"latest"`."""
         await self._run((await self._ready()).core.seek(partition, where))
 
+    async def rewind(self) -> None:
+        """Read again what was handed out and is not committed: after a transaction that was aborted.
+
+        A partition without a committed offset goes back to where it began.
+        """
+        await self._run((await self._ready()).core.rewind())
+
     async def _run(self, work: Any) -> Any:
         assert self._io is not None
         return await self._io.run(work)

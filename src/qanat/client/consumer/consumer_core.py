@@ -295,6 +295,16 @@ class ConsumerCore:
             self.buffer.seek(one, where)
         self._wake.set()
 
+    async def rewind(self) -> None:
+        """Go back to the committed offsets; where there is none, to where the partition began."""
+        if self.store is None:
+            raise ClientError("this consumer has neither a group nor a store for offsets: give it one, group=...")
+        for one in self.buffer.partitions.values():
+            if not one.is_leaving:
+                one.cursor.rewind()
+                self.buffer.seek(one, -1)
+        self._wake.set()
+
     def partition(self, at: TopicPartition) -> AssignedPartition:
         """The assigned partition; raises where it is not ours."""
         found = self.buffer.partitions.get(at)

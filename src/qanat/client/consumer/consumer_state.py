@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from qanat.client.consumer.group_metadata import ConsumerGroupMetadata, ConsumerHealth
+from qanat.client.consumer.offset_claim import OffsetClaim
 from qanat.client.consumer.reading import Reading
 from qanat.client.errors import ClosedError
 from qanat.model.ids import TopicPartition
@@ -49,6 +50,13 @@ class ConsumerState:
     def group_metadata(self) -> ConsumerGroupMetadata:
         """What a transaction needs to commit offsets of this consumer."""
         return self._started().group_metadata
+
+    def claim(self, offsets: Mapping[TopicPartition, int]) -> OffsetClaim:
+        """These offsets for a transaction, which may hold them until it commits them: `commit_offsets(claim, offsets)`.
+
+        It ends where a partition goes to another member. Raises `TransactionError` where one has gone already.
+        """
+        return OffsetClaim(self._started().core, offsets)
 
     @property
     def health(self) -> ConsumerHealth:

@@ -105,7 +105,11 @@ class Positions:
             if one.cursor.token != tokens[one.at]:
                 continue
             found = loaded.get(one.at)
-            if found is None:
+            if found is None and one.begun_at >= 0:
+                # It was rewound, and nothing is committed yet.
+                one.cursor.seek(one.begun_at)
+                self._buffer.seek(one, one.begun_at)
+            elif found is None:
                 one.cursor.has_no_offset(str(one.at))
                 if one.cursor.failure:
                     self._report(one, one.cursor.failure)
@@ -159,6 +163,7 @@ class Positions:
         self._report(one, f"{one.at} was deleted and made again: continuing at its beginning")
         one.cursor.made_anew()
         one.cursor.reset(Reset.EARLIEST)
+        one.begun_at = -1
         self._buffer.seek(one, -1)
 
     async def _validate(self, one: AssignedPartition) -> None:

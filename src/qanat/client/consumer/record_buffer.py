@@ -76,6 +76,8 @@ class RecordBuffer:
         self.limit_bytes = limit_bytes
         self.buffered_bytes = 0
         self.partitions: dict[TopicPartition, AssignedPartition] = {}
+        self._given_before: dict[TopicPartition, int] = {}
+        """How far partitions were handed out that have gone; some came back since."""
         self.hand = Hand()
         self.version = 0
         """Changes whenever records in hand may no longer count."""
@@ -122,12 +124,15 @@ class RecordBuffer:
             for one in self._some(partitions):
                 one.is_leaving = False  # What is in hand no longer counts.
                 one.token += 1
+                self._given_before[one.at] = one.position
             self.partitions = {at: one for at, one in self.partitions.items() if at not in partitions}
 
     def seek(self, partition: AssignedPartition, offset: int, epoch: int = -1) -> None:
         """Hand out from that offset next; -1 where it is not known yet."""
         with self._lock:
             self._drop(partition)
+            if partition.begun_at < 0:
+                partition.begun_at = offset
             partition.position = partition.finished = offset
             partition.position_epoch = partition.finished_epoch = epoch
             self.version += 1
@@ -356,6 +361,13 @@ class RecordBuffer:
                 return int(hand.records[max(begin, hand.given)].offset)
             begin = end
         return self.partitions[at].position
+
+    def was_read_before(self, at: TopicPartition, offset: int) -> bool:
+        """Whether the records below that offset were handed out before the partition went and came back, and not since.
+
+        Another member may have handled them in between.
+        """
+        return self.partitions[at].position < offset <= self._given_before.get(at, -1)
 
     def _offsets(
         self, hand: Hand, count: int, only: Collection[TopicPartition] | None

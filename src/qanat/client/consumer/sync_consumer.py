@@ -238,3 +238,10 @@ class Consumer(ConsumerState):
     def seek(self, partition: TopicPartition, where: int | datetime | str) -> None:
         """Continue at an offset, at the first record of a time or later, at `"earliest"` or `"latest"`."""
         self._run(self._ready().core.seek(partition, where))
+
+    def rewind(self) -> None:
+        """Read again what was handed out and is not committed: after a transaction that was aborted.
+
+        A partition without a committed offset goes back to where it began.
+        """
+        self._run(self._ready().core.rewind())

@@ -12,7 +12,7 @@ from qanat.client.errors import ClosedError
 from qanat.client.io_loop import IoLoop
 from qanat.client.producer.parts import ProducerParts
 from qanat.client.producer.sending import GivenHeaders
-from qanat.client.producer.transactions import GroupMetadata, HasGroupMetadata, TransactionCore
+from qanat.client.producer.transactions import Claim, GroupMetadata, HasGroupMetadata, TransactionCore
 from qanat.client.records import Receipt
 from qanat.client.settings import Servers
 from qanat.model.ids import TopicPartition
@@ -30,7 +30,7 @@ class Transaction:
         self._io = io
 
     async def commit_offsets(
-        self, consumer: GroupMetadata | HasGroupMetadata, offsets: Mapping[TopicPartition, int]
+        self, consumer: GroupMetadata | HasGroupMetadata | Claim, offsets: Mapping[TopicPartition, int]
     ) -> None:
         """Commit a group's offsets with the transaction: its input counts as read where its output is visible."""
         await self._io.run(self._core.commit_offsets(consumer, offsets))

@@ -13,7 +13,7 @@ from qanat.client.io_loop import IoLoop
 from qanat.client.producer.async_producer import CLOSE_S
 from qanat.client.producer.parts import ProducerParts
 from qanat.client.producer.sending import GivenHeaders
-from qanat.client.producer.transactions import GroupMetadata, HasGroupMetadata, TransactionCore
+from qanat.client.producer.transactions import Claim, GroupMetadata, HasGroupMetadata, TransactionCore
 from qanat.client.records import Receipt
 from qanat.client.settings import Servers
 from qanat.model.ids import TopicPartition
@@ -27,7 +27,9 @@ class SyncTransaction:
         self._core = core
         self._io = io
 
-    def commit_offsets(self, consumer: GroupMetadata | HasGroupMetadata, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit_offsets(
+        self, consumer: GroupMetadata | HasGroupMetadata | Claim, offsets: Mapping[TopicPartition, int]
+    ) -> None:
         """Commit a group's offsets with the transaction: its input counts as read where its output is visible."""
         self._io.submit(self._core.commit_offsets(consumer, offsets)).result()
 

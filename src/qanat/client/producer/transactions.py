@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from qanat.client.errors import ClientError, ClosedError, FencedError, TransactionError
 from qanat.client.producer.accumulator import Accumulator
 from qanat.client.producer.producer_core import ProducerCore
+from qanat.connection.deadline import Deadline
 from qanat.connection.faults import OutOfTimeError, RefusedError, UnreachableError
 from qanat.connection.producer_session import GroupMember, ProducerSession
 from qanat.model.error_codes import ErrorCode
@@ -26,7 +27,10 @@ _FENCED = (
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
-_LATE_MEMBER = (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
+_OTHER_EPOCH = (ErrorCode.ILLEGAL_GENERATION, ErrorCode.STALE_MEMBER_EPOCH)
+_LATE_MEMBER = (*_OTHER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
+_PAUSE_S = 0.02
+"""How often it is looked whether the member knows its new epoch, whose answer is on its way."""
 
 
 def _is_lost(fault: QanatError) -> bool:
@@ -53,6 +57,20 @@ class HasGroupMetadata(Protocol):
 
     @property
     def group_metadata(self) -> GroupMetadata: ...
+
+
+class Claim(Protocol):
+    """Offsets that a consumer may commit while it keeps their partitions: `AsyncConsumer.claim`."""
+
+    def member(self) -> GroupMetadata:
+        """Who commits; raises `TransactionError` once a partition has gone."""
+
+
+def _claim_of(consumer: Any, offsets: Mapping[TopicPartition, int]) -> Claim | None:
+    """None for the metadata of a moment, as in Java, which is refused once the group has moved on."""
+    if hasattr(consumer, "member"):
+        return cast(Claim, consumer)
+    return cast(Claim, consumer.claim(offsets)) if hasattr(consumer, "claim") else None
 
 
 class TransactionCore:
@@ -139,20 +157,41 @@ class TransactionCore:
             self._leave()
 
     async def commit_offsets(
-        self, consumer: GroupMetadata | HasGroupMetadata, offsets: Mapping[TopicPartition, int]
+        self, consumer: GroupMetadata | HasGroupMetadata | Claim, offsets: Mapping[TopicPartition, int]
     ) -> None:
-        """Commit a group's offsets with the transaction."""
-        if not self._core.is_in_transaction:
+        """Commit a group's offsets with the transaction.
+
+        A rebalance that leaves the consumer its partitions is waited for; after any other, this raises
+        `TransactionError`, and the records come again to whoever has the partitions now.
+        """
+        core = self._core
+        if not core.is_in_transaction:
             raise TransactionError("offsets are committed within a transaction")
-        found: Any = getattr(consumer, "group_metadata", consumer)
-        member = GroupMember(found.group, found.generation_or_epoch, found.member_id, found.instance_id)
-        try:
-            await self._session.commit_offsets(member, offsets, self._core.deadline())
-        except QanatError as fault:
-            self._must_renew = True
-            if fault.code in _LATE_MEMBER:
-                raise FencedError(f"another member has the partitions of group {member.group} now: {fault}") from fault
-            raise self._judged(fault) from fault
+        claim = _claim_of(consumer, offsets)
+        fixed = getattr(consumer, "group_metadata", consumer) if claim is None else None
+        deadline = Deadline.after(core.settings.request_timeout_ms / 1000)
+        while True:
+            found: Any = fixed if claim is None else claim.member()
+            member = GroupMember(found.group, found.generation_or_epoch, found.member_id, found.instance_id)
+            try:
+                return await self._session.commit_offsets(member, offsets, core.deadline())
+            except QanatError as fault:
+                if claim is None or fault.code not in _OTHER_EPOCH or deadline.is_over:
+                    raise self._refused(member, fault) from fault
+            # The coordinator has refused it for good, so that nothing of it can arrive later.
+            while claim.member().generation_or_epoch == member.generation and not deadline.is_over:
+                await deadline.pause(_PAUSE_S)
+
+    def _refused(self, member: GroupMember, fault: QanatError) -> QanatError:
+        self._must_renew = True
+        if fault.code is ErrorCode.FENCED_INSTANCE_ID:
+            return FencedError(f"another member has the instance id {member.instance_id}: end this one ({fault})")
+        if fault.code in _LATE_MEMBER:
+            return TransactionError(
+                f"group {member.group} has moved on, and these partitions may belong to another member; rewind the "
+                f"consumer ({fault})"
+            )
+        return self._judged(fault)
 
     async def _renew(self) -> None:
         session = self._session

@@ -44,7 +44,8 @@ class ClassicMembership:
 
     @property
     def identity(self) -> Identity:
-        return self._member.identity
+        # Removed, and joining as another member: the listener does not know of the loss yet.
+        return Identity() if self._member.was_removed else self._member.identity
 
     def start(self) -> None:
         self._running = asyncio.create_task(self._run())

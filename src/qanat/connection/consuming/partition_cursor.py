@@ -97,6 +97,10 @@ class PartitionCursor:
         self._is_validated = read_epoch < 0 or self.leader_epoch < 0
         self.token += 1
 
+    def rewind(self) -> None:
+        """Go back to the group's committed offset."""
+        self.seek(-1)
+
     def has_no_offset(self, what: str) -> None:
         """There is none to begin with: the policy decides."""
         self._reset_by_policy(f"{what} has no committed offset, and auto.offset.reset is error")
