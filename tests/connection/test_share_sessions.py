@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from qanat.connection.share_membership import ShareMember, new_member_id
+from qanat.connection.consuming.member_ids import new_member_id
+from qanat.connection.share_membership import ShareMember
 from qanat.connection.share_sessions import FetchSize, Kind, Place, Settled, ShareSession, Verdicts
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError

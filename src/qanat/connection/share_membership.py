@@ -9,9 +9,7 @@ Rule: a heartbeat never waits for the user of the records; only silence of this 
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import os
 from collections.abc import Callable, Mapping, Sequence
 
 from qanat.connection.cluster import Cluster
@@ -130,14 +128,6 @@ class ShareMembership:
             return response
 
         return await self._cluster.persist(attempt, deadline)
-
-
-def new_member_id() -> str:
-    """A random UUID in Kafka's form: 22 characters of URL-safe base64 that do not begin with a dash."""
-    while True:
-        found = base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
-        if not found.startswith("-"):
-            return found
 
 
 def _hint(code: int) -> str | None:

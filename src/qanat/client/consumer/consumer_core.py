@@ -11,8 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import uuid
-from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
@@ -29,6 +27,7 @@ from qanat.client.io_loop import IoLoop
 from qanat.connection.cluster import Cluster
 from qanat.connection.consuming.chosen_membership import ChosenMembership
 from qanat.connection.consuming.group_commits import CommittedOffset
+from qanat.connection.consuming.member_ids import new_member_id
 from qanat.connection.consuming.partition_cursor import Reset
 from qanat.connection.offsets import list_offsets
 from qanat.model.errors import QanatError
@@ -101,7 +100,7 @@ class ConsumerCore:
                 self._topics,
                 self,
                 settings.place,
-                member_id=urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="),
+                member_id=new_member_id(),
                 protocol=settings.group_protocol,
             )
             self.store = self.store or BrokerOffsets(self._requests, self._place)

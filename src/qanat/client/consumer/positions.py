@@ -14,7 +14,6 @@ from qanat.client.consumer.offset_stores import OffsetStore
 from qanat.client.consumer.record_buffer import RecordBuffer
 from qanat.client.consumer.settings import ConsumerSettings
 from qanat.connection.cluster import Cluster
-from qanat.connection.consuming.epoch_ends import epoch_end
 from qanat.connection.consuming.group_commits import ABOUT_TOPIC
 from qanat.connection.consuming.partition_cursor import Need, Reset
 from qanat.connection.consuming.topic_views import view_topics
@@ -167,6 +166,9 @@ class Positions:
         self._buffer.seek(one, -1)
 
     async def _validate(self, one: AssignedPartition) -> None:
+        # Imported late: consumers start faster, and most never see another leader.
+        from qanat.connection.consuming.epoch_ends import epoch_end
+
         cursor = one.cursor
         token = cursor.token
         deadline = self._cluster.deadline()

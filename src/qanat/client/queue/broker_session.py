@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from qanat.client.queue.chunks import Chunk, acquired_rows
+from qanat.client.queue.chunks import Chunk, acquired_batches
 from qanat.client.queue.locks import Lock, PartitionLocks
 from qanat.client.queue.session_host import SessionHost
 from qanat.connection.deadline import Deadline
@@ -177,16 +177,17 @@ class BrokerSession:
             self._member.locks[locks.topic, locks.partition] = locks
         elif self._member.locks.get((locks.topic, locks.partition)) is not locks:
             self._member.locks[locks.topic, locks.partition] = locks
-        rows, gaps = acquired_rows(data)
+        batches, gaps = acquired_batches(data)
         for offset in gaps:
             self._session.acknowledge(at, offset, Kind.GAP)
         lock = Lock(began_at, began_at + self._lock_s, self._member.epoch)
         self._look_at = min(self._look_at, began_at + self._lock_s * _RENEW_AFTER)
-        locks.redelivered.update({row[0]: row[2] for row in rows if row[2] > 1})
-        locks.held.update(dict.fromkeys([row[0] for row in rows], lock))
-        if rows:
-            self._member.put(Chunk(locks, lock, rows))
-        return len(rows)
+        for batch in batches:
+            locks.hold(batch.offsets, lock, batch.counts)
+        chunk = Chunk(locks, lock, [batch for batch in batches if batch.offsets])
+        if len(chunk):
+            self._member.put(chunk)
+        return len(chunk)
 
     async def _acknowledge(self, request: Any) -> None:
         deadline = Deadline.after(self._member.settings.request_timeout_ms / 1000)

@@ -2,89 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from qanat.client.records import Record
 from qanat.connection.fetching import INFLATED_BYTES_MAX, whole_batches
-from qanat.wire.batch_header import read_header
-from qanat.wire.record_reader import split_records
-from qanat.wire.records import open_batch, wrapped
+from qanat.wire.batch_header import BatchHeader, Buffer, read_header
+from qanat.wire.record_reader import build_records
+from qanat.wire.records import open_batch
 
 if TYPE_CHECKING:
     from qanat.client.queue.locks import Lock, PartitionLocks
     from qanat.wire.kafka.messages.share_fetch import AcquiredRecords, PartitionData
-    from qanat.wire.record_reader import RawRecord
 
-_FAR_MS = 2**61
-"""Timestamps below this do not overflow by what records add."""
 
-Row = tuple[int, int, int, "RawRecord"]
-"""Offset, timestamp, delivery count, and the record's bytes."""
+class AcquiredBatch:
+    """The acquired records of one batch."""
+
+    __slots__ = ("counts", "header", "offsets", "payload")
+
+    def __init__(self, header: BatchHeader, payload: Buffer, acquired: Sequence[AcquiredRecords]) -> None:
+        self.header = header
+        self.payload = payload
+        self.counts: int | dict[int, int] = _counts(acquired, header.base_offset, header.next_offset)
+        """Delivery counts by offset; one number where a single range has the whole batch."""
+        offsets: Sequence[int] = range(header.base_offset, header.next_offset)
+        if header.record_count != len(offsets):  # Compacted: only the records themselves say which there are.
+            offsets = [record.offset for record in self._all("", 0, 0)]
+        counts = self.counts
+        self.offsets = offsets if isinstance(counts, int) else [offset for offset in offsets if offset in counts]
+
+    def records(self, topic: str, partition: int) -> list[Record[Any, Any]]:
+        counts = self.counts
+        if isinstance(counts, int):
+            return self._all(topic, partition, counts)
+        found = [record for record in self._all(topic, partition, 0) if record.offset in counts]
+        for record in found:
+            record.delivery_count = counts[record.offset]
+        return found
+
+    def _all(self, topic: str, partition: int, count: int) -> list[Record[Any, Any]]:
+        header, is_fixed = self.header, self.header.is_log_append_time
+        return build_records(
+            self.payload,
+            header.record_count,
+            header.last_offset_delta,
+            0,
+            header.base_offset,
+            header.max_timestamp if is_fixed else header.base_timestamp,
+            is_fixed,
+            Record,
+            topic,
+            partition,
+            count,
+            header.leader_epoch,
+        )
 
 
 class Chunk:
-    """Rows under one lock, of which the user may have taken some."""
+    """Acquired batches under one lock, of whose records the user may have taken some."""
 
-    __slots__ = ("lock", "locks", "rows", "taken")
+    __slots__ = ("_batches", "_left", "_losses", "_opened", "_taken", "lock", "locks")
 
-    def __init__(self, locks: PartitionLocks, lock: Lock, rows: Sequence[Row]) -> None:
+    def __init__(self, locks: PartitionLocks, lock: Lock, batches: Iterable[AcquiredBatch]) -> None:
         self.locks = locks
         self.lock = lock
-        self.rows = rows
-        self.taken = 0
+        self._batches = deque(batches)
+        self._left = sum(len(batch.offsets) for batch in self._batches)
+        self._opened: list[Record[Any, Any]] = []
+        """Records of the batch before those, of which so many were taken."""
+        self._taken = 0
+        self._losses = locks.losses
 
     def __len__(self) -> int:
-        return len(self.rows) - self.taken
+        return self._left
 
     def take(self, count: int) -> list[Record[Any, Any]]:
         """The next records as bytes; those whose lock was lost in the buffer are left out."""
-        rows = self.rows[self.taken : self.taken + count]
-        self.taken += len(rows)
-        topic, partition, held, lock = self.locks.topic, self.locks.partition, self.locks.held, self.lock
-        return [
-            Record(
-                topic,
-                partition,
-                offset,
-                timestamp,
-                raw[3],
-                raw[4],
-                tuple([(name.decode("utf-8", "replace"), value) for name, value in raw[5]]) if raw[5] else (),
-                delivery_count,
-            )
-            for offset, timestamp, delivery_count, raw in rows
-            if held.get(offset) is lock
-        ]
+        if self._taken == len(self._opened):
+            self._opened = self._batches[0].records(self.locks.topic, self.locks.partition)
+            self._batches.popleft()
+            self._taken = 0
+        some = self._opened
+        if self._taken or count < len(some):
+            some = some[self._taken : self._taken + count]
+        self._taken += len(some)
+        self._left -= len(some)
+        if self._losses == self.locks.losses:
+            return some
+        held, lock = self.locks.held, self.lock
+        return [record for record in some if held.get(record.offset) is lock]
 
 
-def acquired_rows(data: PartitionData) -> tuple[list[Row], list[int]]:
+def acquired_batches(data: PartitionData) -> tuple[list[AcquiredBatch], list[int]]:
     """The acquired records of an answer, and the acquired offsets that have no record."""
-    rows: list[Row] = []
     acquired = data.acquired_records
-    if not acquired or data.records is None:
-        return [], [offset for one in acquired for offset in range(one.first_offset, one.last_offset + 1)]
-    for batch in whole_batches(data.records):
-        if read_header(batch).is_control:
-            continue
-        header, payload = open_batch(batch, INFLATED_BYTES_MAX)
-        base, base_ms = header.base_offset, header.base_timestamp
-        fixed = header.max_timestamp if header.is_log_append_time else None
-        counts = _counts(acquired, base, header.next_offset)
-        if isinstance(counts, int) and fixed is None and 0 <= base_ms < _FAR_MS:
-            raws = split_records(payload, header.record_count, header.last_offset_delta)
-            rows += [(base + raw[2], base_ms + raw[1], counts, raw) for raw in raws]
-            continue
-        for raw in split_records(payload, header.record_count, header.last_offset_delta):
-            offset = base + raw[2]
-            count = counts if isinstance(counts, int) else counts.get(offset, 0)
-            if count:
-                rows.append((offset, wrapped(base_ms + raw[1]) if fixed is None else fixed, count, raw))
+    batches: list[AcquiredBatch] = []
+    if acquired and data.records is not None:
+        for batch in whole_batches(data.records):
+            if not read_header(batch).is_control:
+                header, payload = open_batch(batch, INFLATED_BYTES_MAX)
+                batches.append(AcquiredBatch(header, payload, acquired))
     total = sum(one.last_offset - one.first_offset + 1 for one in acquired)
-    if total == len(rows):
-        return rows, []
-    found = {row[0] for row in rows}
-    return rows, [
+    if total == sum(len(batch.offsets) for batch in batches):
+        return batches, []
+    found = {offset for batch in batches for offset in batch.offsets}
+    return batches, [
         offset for one in acquired for offset in range(one.first_offset, one.last_offset + 1) if offset not in found
     ]
 

@@ -7,7 +7,7 @@ makes whole; whoever removes a record from `held` decides its fate, the other si
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from qanat.connection.share_sessions import Place, Verdicts
@@ -36,7 +36,7 @@ class VerdictTarget(Protocol):
 class PartitionLocks:
     """The held records of one partition at the broker that locked them."""
 
-    __slots__ = ("accepted", "at", "held", "partition", "redelivered", "session", "topic")
+    __slots__ = ("accepted", "at", "held", "losses", "partition", "redelivered", "session", "topic")
 
     def __init__(self, at: Place, topic: str, session: VerdictTarget) -> None:
         self.at = at
@@ -48,6 +48,20 @@ class PartitionLocks:
         self.held: dict[int, Lock] = {}
         self.redelivered: dict[int, int] = {}
         """Delivery counts above one: a record of an earlier delivery is not the one that is held."""
+        self.losses = 0
+        """Changes whenever a record in the buffer may no longer be held."""
+
+    def hold(self, offsets: Sequence[int], lock: Lock, counts: int | Mapping[int, int]) -> None:
+        """Records of a fetch, with their delivery counts: one number, or one for each."""
+        before = len(self.held)
+        self.held.update(dict.fromkeys(offsets, lock))
+        if len(self.held) != before + len(offsets):
+            self.losses += 1  # Some came again before their former lock was known to be over.
+        if isinstance(counts, int):
+            if counts > 1:
+                self.redelivered.update(dict.fromkeys(offsets, counts))
+        else:
+            self.redelivered.update({offset: counts[offset] for offset in offsets if counts[offset] > 1})
 
     def holds(self, offset: int, delivery_count: int) -> bool:
         """Whether this very delivery is held."""
@@ -55,6 +69,7 @@ class PartitionLocks:
 
     def take(self, offset: int) -> Lock | None:
         """Hold it no longer; None where it was not held."""
+        self.losses += 1
         self.redelivered.pop(offset, None)
         return self.held.pop(offset, None)
 

@@ -21,7 +21,8 @@ from qanat.client.queue.settings import QueueSettings
 from qanat.client.queue.verdicts import FencingToken
 from qanat.client.records import Record
 from qanat.connection.cluster import Cluster
-from qanat.connection.share_membership import Assignment, ShareMember, ShareMembership, new_member_id
+from qanat.connection.consuming.member_ids import new_member_id
+from qanat.connection.share_membership import Assignment, ShareMember, ShareMembership
 from qanat.connection.share_sessions import Kind, Place, Verdicts
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition

@@ -5,6 +5,7 @@
 - `classic_membership`   the same port on the classic protocol, eager or cooperative
 - `chosen_membership`    the newest protocol that broker and group have
 - `group_place`          a place in a group: the port of the three
+- `member_ids`           ids that members choose
 - `coordinator`          the link to a group's coordinator, kept until it moves
 - `group_commits`        offsets committed by a member
 - `sticky_assignor`      Kafka's cooperative-sticky assignor (pure)

@@ -12,10 +12,11 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
+from qanat.connection.consuming.member_ids import new_member_id
 from qanat.connection.consuming.topic_views import view_topics
 from qanat.connection.deadline import Deadline
 from qanat.connection.faults import OutOfTimeError, RefusedError, UnreachableError, check
-from qanat.connection.share_membership import Assignment, ShareMember, ShareMembership, new_member_id
+from qanat.connection.share_membership import Assignment, ShareMember, ShareMembership
 from qanat.connection.share_sessions import (
     FIRST_EPOCH,
     SESSION_LOST,
