@@ -412,6 +412,37 @@ def test_a_fetch_that_waits_gives_nothing_out_when_its_right_is_gone(broker: Emb
     assert (row.error_code, bytes(row.records or b"")) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, b"")
 
 
+def test_a_fetch_session_loses_a_topic_with_the_right_to_it_and_serves_nobody_else(
+    broker: EmbeddedBroker, admin: Any
+) -> None:
+    from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+    broker.create_topic("standing")
+    create(admin, binding("alice", "READ", "standing"))
+    topics = [FetchTopic("standing", partitions=[FetchPartition(0, partition_max_bytes=1_000_000)])]
+    with authenticated(broker, "alice") as alice, authenticated(broker, "bob") as bob:
+
+        def fetched(client: Any, session: int, epoch: int) -> Any:
+            request = FetchRequest(max_wait_ms=0, session_id=session, session_epoch=epoch)
+            request.topics = topics if epoch == 0 else []
+            return client.ask(ApiKey.FETCH, 12, request)
+
+        session = fetched(alice, 0, 0).session_id
+        assert produced(broker, "admin", "standing") == ""
+        stolen = fetched(bob, session, 1)
+        fetched(bob, session, -1)  # Nor does a stranger end it.
+        (kept,) = fetched(alice, session, 1).responses
+        for future in admin.delete_acls([pattern("standing")]).values():
+            future.result(WAIT_S)
+        (lost,) = fetched(alice, session, 2).responses
+
+    assert session != 0
+    assert (stolen.error_code, stolen.responses) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
+    assert (kept.partitions[0].error_code, len(kept.partitions[0].records) > 0) == (0, True)
+    row = lost.partitions[0]
+    assert (row.error_code, bytes(row.records or b"")) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, b"")
+
+
 def test_a_share_session_loses_a_topic_with_the_right_to_it(broker: EmbeddedBroker, admin: Any) -> None:
     from qanat.wire.kafka.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
     from qanat.wire.kafka.messages.share_group_heartbeat import ShareGroupHeartbeatRequest

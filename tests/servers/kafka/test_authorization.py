@@ -463,13 +463,32 @@ def test_a_refused_produce_without_an_answer_ends_the_connection(broker: Embedde
             client.receive_bytes()
 
 
-def test_an_authoriser_means_no_fetch_sessions(broker: EmbeddedBroker, rules: Rules) -> None:
-    rules.is_allowed = lambda operation, resource: True
-    topics = [fetch.FetchTopic(TOPIC, partitions=[fetch.FetchPartition(partition_max_bytes=1000)])]
+def test_a_denied_topic_stays_in_its_fetch_session_until_it_is_allowed(broker: EmbeddedBroker, rules: Rules) -> None:
+    broker.create_topic("other")
+    rules.is_allowed = lambda operation, resource: resource.name == TOPIC
+    topics = [
+        fetch.FetchTopic(name, partitions=[fetch.FetchPartition(partition_max_bytes=1000)]) for name in (TOPIC, "other")
+    ]
     with RawClient(broker.bootstrap_servers) as client:
-        answer = client.ask(ApiKey.FETCH, 12, fetch.FetchRequest(session_epoch=0, topics=topics))
 
-    assert (answer.session_id, codes(answer)) == (0, {0})
+        def fetched(session: int, epoch: int) -> tuple[int, dict[str, int]]:
+            request = fetch.FetchRequest(
+                max_wait_ms=0, session_id=session, session_epoch=epoch, topics=topics if epoch == 0 else []
+            )
+            answer = client.ask(ApiKey.FETCH, 12, request)
+            return answer.session_id, {topic.topic: topic.partitions[0].error_code for topic in answer.responses}
+
+        session, whole = fetched(0, 0)
+        again = fetched(session, 1)
+        rules.is_allowed = lambda operation, resource: True
+        allowed = fetched(session, 2)
+        unchanged = fetched(session, 3)
+
+    assert session != 0
+    assert whole == {TOPIC: 0, "other": TOPIC_DENIED}
+    assert again == (session, {"other": TOPIC_DENIED})
+    assert allowed == (session, {"other": 0})
+    assert unchanged == (session, {})
 
 
 def test_super_users_are_not_asked_about(broker: EmbeddedBroker, rules: Rules) -> None:

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from qanat.api.authorization import AccessCheck, Verdict
 
 _READ, _TOPIC = Operation.READ, attrgetter("topic")
+_TopicKey = tuple[str, bytes]
+"""As `PartitionKey` names a topic: by name, or by id."""
 _READ_COMMITTED = 1
 _TOPIC_IDS_FROM = 13
 _FOLLOWERS_FROM = 11
@@ -58,12 +60,12 @@ _FOLLOWERS_FROM = 11
 def authorize(request: FetchRequest, access: AccessCheck) -> Verdict:
     """READ on each topic; CLUSTER_ACTION on the cluster for a follower's fetch.
 
-    There are no sessions: the rule would have to check a session's topics with every fetch.
+    A request of a session names only what has changed: the handler asks about every topic of the session.
     """
     if _follower(request) >= 0:
         return access.grant() if access.may_cluster(Operation.CLUSTER_ACTION) else access.deny(_refusal(request))
-    if request.session_id == 0:
-        request.session_epoch = FINAL_EPOCH
+    if request.session_epoch != FINAL_EPOCH:
+        return access.grant()
     if access.knows_topics(_READ, map(_TOPIC, request.topics)):
         return access.grant()
     request.topics, denied = access.split(
@@ -102,7 +104,9 @@ def handle(request: FetchRequest, context: RequestContext) -> object:
         return FetchResponse(error_code=session)
     if len(asked) > FEW_PARTITIONS:
         return _answer_in_pieces(request, context, asked, session)
-    fetch = _fetch(request, context, asked, [_wanted(key, what, context) for key, what in asked.items()], session)
+    denied = _denied_topics(request, context, asked, session)
+    wanted = [_wanted(key, what, context, denied) for key, what in asked.items()]
+    fetch = _fetch(request, context, asked, wanted, session)
     if fetch.try_now() and (fetch.is_enough or request.max_wait_ms <= 0 or not asked):
         return _response(context, asked, fetch, session, is_full=_is_full(request))
     if fetch.is_cold:
@@ -264,7 +268,8 @@ async def _answer_in_pieces(
     asked: dict[PartitionKey, PartitionRequest],
     session: FetchSession | None,
 ) -> object:
-    wanted = [_wanted(key, what, context) async for key, what in context.yielder.over(asked.items())]
+    denied = _denied_topics(request, context, asked, session)
+    wanted = [_wanted(key, what, context, denied) async for key, what in context.yielder.over(asked.items())]
     fetch = _fetch(request, context, asked, wanted, session)
     await fetch.read_in_turns(context.yielder)
     if fetch.is_enough or request.max_wait_ms <= 0:
@@ -295,19 +300,41 @@ def _session(
 ) -> tuple[FetchSession | ErrorCode | None, dict[PartitionKey, PartitionRequest]]:
     """The session, if any, and everything to fetch."""
     sessions = context.broker.fetch_sessions
+    owner = None if context.access is None else context.access.permissions
     if request.session_epoch == FINAL_EPOCH:
-        sessions.end(request.session_id)
+        sessions.end(request.session_id, owner)
         return None, named
     if request.session_epoch == FIRST_EPOCH:
-        sessions.end(request.session_id)
-        return sessions.create(dict(named)), named
+        sessions.end(request.session_id, owner)
+        return sessions.create(dict(named), owner), named
     forgotten = [
         PartitionKey(topic.topic, topic.topic_id, partition)
         for topic in request.forgotten_topics_data
         for partition in topic.partitions
     ]
-    session = sessions.use(request.session_id, request.session_epoch, named, forgotten)
+    session = sessions.use(request.session_id, request.session_epoch, named, forgotten, owner)
     return session, dict(session.partitions) if isinstance(session, FetchSession) else named
+
+
+def _denied_topics(
+    request: FetchRequest,
+    context: RequestContext,
+    asked: dict[PartitionKey, PartitionRequest],
+    session: FetchSession | None,
+) -> set[_TopicKey]:
+    """The topics of a session that the caller may not read. They stay in it, and the right counts once it is given."""
+    access = context.access
+    if access is None or request.session_epoch == FINAL_EPOCH or _follower(request) >= 0:
+        return set()  # Nobody decides, or the rule has.
+    revision = access.permissions.revision
+    if session is not None and session.allowed_revision == revision != -1:
+        topics = {(topic.topic, topic.topic_id) for topic in request.topics}
+    else:
+        topics = {(key.topic, key.topic_id) for key in asked}
+    denied = {topic for topic in topics if not access.may_topic_or_id(_READ, *topic)}
+    if session is not None:
+        session.allowed_revision = -1 if denied else revision
+    return denied
 
 
 def _named(topics: Iterable[FetchTopic]) -> dict[PartitionKey, PartitionRequest]:
@@ -324,10 +351,12 @@ def _named(topics: Iterable[FetchTopic]) -> dict[PartitionKey, PartitionRequest]
     }
 
 
-def _wanted(key: PartitionKey, asked: PartitionRequest, context: RequestContext) -> Wanted:
+def _wanted(key: PartitionKey, asked: PartitionRequest, context: RequestContext, denied: set[_TopicKey]) -> Wanted:
     broker = context.broker
     partition: Partition | ErrorCode
-    if context.version >= _TOPIC_IDS_FROM:
+    if denied and (key.topic, key.topic_id) in denied:
+        partition = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    elif context.version >= _TOPIC_IDS_FROM:
         partition = broker.lookup.led_by_id(key.topic_id, key.partition)
     else:
         partition = broker.lookup.led(key.topic, key.partition)

@@ -2,7 +2,7 @@
 
 A session remembers the request and the status last sent for each partition. Its requests are numbered; one out of order
 cannot use the session, and the client starts a new one. The number of sessions is bounded: the one unused for longest
-goes.
+goes. A session serves only its owner: who it is is the caller's matter, an equal value is the same owner.
 """
 
 from __future__ import annotations
@@ -51,10 +51,13 @@ class FetchSession(Struct):
     """One consumer's standing request."""
 
     session_id: int
+    owner: object = None
     epoch: int = 1
     """Number of the next request."""
     partitions: dict[PartitionKey, PartitionRequest] = field(default_factory=dict)
     sent: dict[PartitionKey, PartitionStatus] = field(default_factory=dict)
+    allowed_revision: int = -1
+    """The revision of the rules that allow every topic of it; -1 where they do not, or nobody has asked."""
 
     def must_report(self, key: PartitionKey, now: PartitionStatus, *, has_records: bool, has_error: bool) -> bool:
         """Whether an incremental response must name the partition; remembers its status."""
@@ -80,7 +83,7 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def create(self, partitions: dict[PartitionKey, PartitionRequest]) -> FetchSession | None:
+    def create(self, partitions: dict[PartitionKey, PartitionRequest], owner: object = None) -> FetchSession | None:
         """A new session; None where sessions are disabled."""
         if self._max_sessions == 0:
             return None
@@ -89,15 +92,20 @@ class FetchSessions:
         session_id = self._draw_id()
         while session_id in self._sessions or session_id == NO_SESSION:
             session_id = self._draw_id()
-        session = self._sessions[session_id] = FetchSession(session_id, partitions=partitions)
+        session = self._sessions[session_id] = FetchSession(session_id, owner, partitions=partitions)
         return session
 
     def use(
-        self, session_id: int, epoch: int, changed: dict[PartitionKey, PartitionRequest], forgotten: list[PartitionKey]
+        self,
+        session_id: int,
+        epoch: int,
+        changed: dict[PartitionKey, PartitionRequest],
+        forgotten: list[PartitionKey],
+        owner: object = None,
     ) -> FetchSession | ErrorCode:
         """The session of an incremental request, updated by it; or why it cannot be used."""
         session = self._sessions.get(session_id)
-        if session is None:
+        if session is None or session.owner != owner:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if epoch != session.epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
@@ -109,5 +117,7 @@ class FetchSessions:
         self._sessions.move_to_end(session_id)
         return session
 
-    def end(self, session_id: int) -> None:
-        self._sessions.pop(session_id, None)
+    def end(self, session_id: int, owner: object = None) -> None:
+        session = self._sessions.get(session_id)
+        if session is not None and session.owner == owner:
+            del self._sessions[session_id]
