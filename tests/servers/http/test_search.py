@@ -46,6 +46,35 @@ def test_a_search_finds_each_record_once_in_pieces(node_with_topic: ServedNode) 
     assert search_all(node_with_topic, count=1000) == list(range(COUNT))
 
 
+def test_partitions_larger_than_one_answer_are_read_to_their_ends(node: ServedNode) -> None:
+    node.post("/api/v1/topics", {"name": "large", "partitions": 3})
+    for number in range(12):
+        rows = [{"value": {"n": number, "fill": "x" * 30_000}, "partition": number % 3} for _ in range(20)]
+        assert node.post("/api/v1/topics/large/records", rows).status == 200
+
+    found = node.get(f"/api/v1/topics/large/search?where={quote('json.n < 0')}&budget_ms=5000").json
+
+    assert (found["scanned"], found["is_complete"], found["left"]) == (240, True, 0)
+
+
+def test_skipped_batches_count_as_read_and_ranges_within_them_hold(node: ServedNode) -> None:
+    node.post("/api/v1/topics", {"name": "skipped", "partitions": 1})
+    rows = [{"key": f"k{n}", "value": {"who": "ann" if n == 30 else "bob"}, "partition": 0} for n in range(50)]
+    for part in (rows[:20], rows[20:]):
+        assert node.post("/api/v1/topics/skipped/records", part).status == 200
+
+    def scanned(place: str, where: str = 'json.who == "ann"') -> tuple[int, list[int]]:
+        answer = node.get(f"/api/v1/topics/skipped/search?where={quote(where)}&budget_ms=5000&{place}").json
+        assert answer["is_complete"]
+        return answer["scanned"], [one["offset"] for one in answer["messages"]]
+
+    assert scanned("from=earliest") == (50, [30])
+    assert scanned("from=offset:7&until=offset:31") == (24, [30])
+    assert scanned("from=offset:7&until=offset:30") == (23, [])
+    assert scanned("from=earliest", 'key == "k3"') == (50, [3])
+    assert scanned("from=earliest", 'json.who == "eve"') == (50, [])
+
+
 def test_a_small_budget_ends_a_request_not_the_search(node_with_topic: ServedNode) -> None:
     first = search(node_with_topic, where="json.n < 0", budget_ms=1).json
 

@@ -12,53 +12,29 @@ Operators: and or not, == != < <= > >=, in, is, + - * / %, brackets.
 
 Rule 1: a field that a record lacks is None, and a comparison that is impossible is false; no record ends the reading.
 Rule 2: nothing is executed: the condition is parsed, and only the names above are allowed.
+Rule 3: a search asks millions of records: what can be decided when a condition is parsed is not decided per record.
+
+`needles.py` says which batches need not be looked at.
 """
 
 from __future__ import annotations
 
 import ast
-import json
 import operator
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from qanat.connection.records.needles import Needles
+from qanat.connection.records.record_fields import FIELDS, Subject, read_json
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.wire.records import Record
 
-Subject = tuple[int, Record]
 Term = Callable[[Subject], Any]
 
-
-def _text(content: bytes | None) -> str | None:
-    return None if content is None else content.decode("utf-8", "backslashreplace")
-
-
-@lru_cache(maxsize=1)
-def _json(content: bytes | None) -> Any:
-    """The parsed value, cached: a condition may name it several times."""
-    try:
-        return None if content is None else json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-
-
 _DEPTH_MAX = 100
-_NAMES: Mapping[str, Term] = {
-    "key": lambda subject: _text(subject[1].key),
-    "value": lambda subject: _text(subject[1].value),
-    "headers": lambda subject: {name: _text(content) for name, content in subject[1].headers},
-    "json": lambda subject: _json(subject[1].value),
-    "partition": lambda subject: subject[0],
-    "offset": lambda subject: subject[1].offset,
-    "timestamp": lambda subject: subject[1].timestamp,
-    "true": lambda subject: True,
-    "false": lambda subject: False,
-    "null": lambda subject: None,
-}
 _WITH_MEMBERS = ("json", "headers")
 _FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "matches": (2, lambda text, expression: re.search(expression, text) is not None),
@@ -90,6 +66,7 @@ _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 _NOT_THERE = (TypeError, ValueError, AttributeError, KeyError, IndexError, ZeroDivisionError, OverflowError, re.error)
 """Errors of a term on a record that does not fit it."""
+_NO_RECORD: Subject = (0, 0, 0, None, None, ())
 
 
 class WrongConditionError(QanatError):
@@ -106,15 +83,21 @@ class Condition:
         self._text = f"{name} {text}"
         self._functions = {one: what for one, what in _FUNCTIONS.items() if not (is_bounded and one == "matches")}
         try:
-            tree = ast.parse(text.strip(), mode="eval")
-            self._term = self._compiled(tree.body, _DEPTH_MAX)
+            tree = ast.parse(text.strip(), mode="eval").body
+            self._is_json_once = sum(isinstance(one, ast.Name) and one.id == "json" for one in ast.walk(tree)) == 1
+            self._term = self._compiled(tree, _DEPTH_MAX)
+            self.needles = Needles(tree)
         except (SyntaxError, ValueError, MemoryError, RecursionError) as fault:
             reason = fault.msg if isinstance(fault, SyntaxError) else "it is too deep"
             raise WrongConditionError(f"{self._text}: {reason}; write for example: json.amount > 100") from None
 
     def holds(self, partition: int, record: Record) -> bool:
+        return self.holds_for((partition, record.offset, record.timestamp, record.key, record.value, record.headers))
+
+    def holds_for(self, subject: Subject) -> bool:
+        """The same without a record's object."""
         try:
-            return bool(self._term((partition, record)))
+            return bool(self._term(subject))
         except _NOT_THERE:
             return False
 
@@ -130,8 +113,10 @@ class Condition:
         match node:
             case ast.Constant(value=str() | int() | float() | None as constant):
                 return lambda subject: constant
+            case ast.Name(id="json") if self._is_json_once:
+                return lambda subject: read_json(subject[4])
             case ast.Name(id=name):
-                return _NAMES.get(name)
+                return FIELDS.get(name)
         return None
 
     def _joined(self, node: ast.expr, depth: int) -> Term | None:
@@ -159,7 +144,9 @@ class Condition:
         """A member of json or headers, or a function call."""
         match node:
             case ast.Attribute(value=whole, attr=name) if _has_members(whole):
-                return _member(self._compiled(whole, depth), lambda subject: name)
+                return _named_member(self._compiled(whole, depth), name)
+            case ast.Subscript(value=whole, slice=ast.Constant(value=str() as name)) if _has_members(whole):
+                return _named_member(self._compiled(whole, depth), name)
             case ast.Subscript(value=whole, slice=index) if _has_members(whole):
                 return _member(self._compiled(whole, depth), self._compiled(index, depth))
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in self._functions:
@@ -169,6 +156,9 @@ class Condition:
     def _comparison(self, node: ast.Compare, depth: int) -> Term:
         terms = [self._compiled(one, depth) for one in (node.left, *node.comparators)]
         signs = [_COMPARISONS[type(sign)] for sign in node.ops]
+        if len(signs) == 1:
+            is_constant = isinstance(node.comparators[0], ast.Constant)
+            return (_compared_to_constant if is_constant else _compared)(signs[0], *terms)
 
         def compared(subject: Subject) -> bool:
             values = [_quietly(term, subject) for term in terms]
@@ -196,7 +186,7 @@ class Condition:
 
     def _not_understood(self, node: ast.expr) -> WrongConditionError:
         shown = ast.unparse(node)
-        names = f"there are {', '.join(_NAMES)} and {', '.join(f'{name}()' for name in self._functions)}"
+        names = f"there are {', '.join(FIELDS)} and {', '.join(f'{name}()' for name in self._functions)}"
         if isinstance(node, ast.Attribute | ast.Subscript):
             names = "only json and headers have parts, as in json.amount or headers['trace']"
         return WrongConditionError(f"{self._text}: {shown} is not understood: {names}")
@@ -215,12 +205,57 @@ def _quietly(term: Term, subject: Subject) -> Any:
         return None
 
 
+def _compared(sign: Callable[[Any, Any], Any], left: Term, right: Term) -> Term:
+    def compared(subject: Subject) -> Any:
+        try:
+            return sign(_quietly(left, subject), _quietly(right, subject))
+        except TypeError:
+            return False
+
+    return compared
+
+
+def _compared_to_constant(sign: Callable[[Any, Any], Any], left: Term, right: Term) -> Term:
+    """The commonest term of all, so it asks for nothing twice."""
+    constant = right(_NO_RECORD)
+
+    def compared(subject: Subject) -> Any:
+        try:
+            value = left(subject)
+        except _NOT_THERE:
+            value = None
+        try:
+            return sign(value, constant)
+        except TypeError:
+            return False
+
+    return compared
+
+
 def _both(terms: list[Term]) -> Term:
-    return lambda subject: all(_quietly(term, subject) for term in terms)
+    def hold(subject: Subject) -> bool:
+        try:
+            for term in terms:
+                if not term(subject):
+                    return False
+        except _NOT_THERE:
+            return False
+        return True
+
+    return hold
 
 
 def _either(terms: list[Term]) -> Term:
-    return lambda subject: any(_quietly(term, subject) for term in terms)
+    def hold(subject: Subject) -> bool:
+        for term in terms:
+            try:
+                if term(subject):
+                    return True
+            except _NOT_THERE:
+                continue
+        return False
+
+    return hold
 
 
 def _negated(term: Term) -> Term:
@@ -235,6 +270,14 @@ def _calculated(sign: Callable[[Any, Any], Any], left: Term, right: Term) -> Ter
         return sign(*values)
 
     return calculated
+
+
+def _named_member(whole: Term, name: str) -> Term:
+    def member(subject: Subject) -> Any:
+        found = whole(subject)
+        return found.get(name) if type(found) is dict else None
+
+    return member
 
 
 def _member(whole: Term, index: Term) -> Term:

@@ -68,13 +68,18 @@ class OpenedBatches:
 
     async def next(self) -> Iterator[tuple[int, int, RawRecord]] | None:
         """Offset, timestamp and record of the next batch; None at the end."""
+        opened = await self.next_payload()
+        return None if opened is None else _records(*opened, self._position)
+
+    async def next_payload(self) -> tuple[BatchHeader, Buffer] | None:
+        """The next batch's header, and all its records uncompressed, those before the position included."""
         for batch, header, is_visible in self._batches:
             self.next_offset = max(self.next_offset, header.next_offset)
             if is_visible and header.next_offset > self._position:
                 opened = _open_here(batch)
                 if opened is None:
                     opened = await asyncio.to_thread(open_batch, batch, self._inflated_bytes_max)
-                return _records(*opened, self._position)
+                return opened
         return None
 
 

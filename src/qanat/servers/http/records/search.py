@@ -6,7 +6,9 @@ nothing is kept between two requests.
 
 Rule 1: requests of clients go first: a search gives way after each piece of work, and rests for as long as it worked.
 Rule 2: one search reads at a time; others wait for their turn, within their requests' time.
-Rule 3: conditions may use everything but regular expressions, which may take forever.
+Rule 3: a batch without the texts that a condition needs is passed unseen; records of others are looked at as they are,
+        without an object for each.
+Rule 4: conditions may use everything but regular expressions, which may take forever.
 """
 
 from __future__ import annotations
@@ -28,11 +30,13 @@ from qanat.servers.http.records.partition_reads import EARLIEST, LATEST, Cursor
 from qanat.servers.http.records.record_json import Encoding, Message, to_decoded_message, to_message
 from qanat.servers.http.records.record_parsing import PartitionNumber
 from qanat.servers.http.records.value_decoding import DecodingQuery, reader_of
-from qanat.wire.records import Record
+from qanat.wire.record_reader import split_records
+from qanat.wire.records import INT64_HALF, wrapped
 
 if TYPE_CHECKING:
     from qanat.cluster import values
     from qanat.servers.http.records.record_json import OpenedBatches
+    from qanat.wire.batch_header import BatchHeader, Buffer
     from qanat.wire.record_reader import RawRecord
     from qanat.wire.value_formats import ReadValue
 
@@ -92,8 +96,11 @@ class _Search:
         self._caller = exchange.caller
         self._topic = topic.name
         self._query = query
-        self._condition = condition_of(query.where)
+        condition = condition_of(query.where)
+        self._wants = None if condition is None else condition.holds_for
         self._reader = reader_of(exchange, topic.name, query)
+        # What a schema makes of a value is not in its bytes.
+        self._needles = None if condition is None or self._reader is not None else condition.needles
         self._checked_at_once = _CHECKED_AT_ONCE if self._reader is None else 1
         self._count = min(query.count, exchange.context.settings.http_max_poll_records)
         self._bytes_left = exchange.context.settings.http_answer_max_bytes
@@ -123,38 +130,78 @@ class _Search:
                 wait_ms=0,
                 is_committed=self._query.isolation == "read_committed",
             )
+            has_failed = False
             for row in rows:
                 position = self.positions[row.partition_index]
                 await self._reads.check(self._caller, self._topic, row, position)
                 if row.error_code:
+                    has_failed = True
                     await asyncio.sleep(_RETRY_S)
                 elif not self._is_over:
                     await self._scan(row.partition_index, self._reads.opened(row, position), position)
+            if not has_failed and not self._is_over and all(self.positions[one] == at for one, at in positions.items()):
+                # Partitions may come back empty because others filled the answer; here none had anything.
+                self.positions |= {one: self._ends[one] for one in positions}
 
     async def _scan(self, number: int, batches: OpenedBatches, position: int) -> None:
         """Look at the records of one answer."""
         end = self._ends[number]
-        while (records := await batches.next()) is not None:
-            for offset, timestamp, raw in records:
-                if offset >= end:
-                    self.positions[number] = end
-                    return
-                self.scanned += 1
+        while (opened := await batches.next_payload()) is not None:
+            header, payload = opened
+            if self._may_skip(header, payload, position, end):
+                self.scanned += header.record_count
+                self.positions[number] = header.next_offset
+            else:
+                await self._look_into(number, header, payload, end)
+            if perf_counter() - self._piece_began >= _PIECE_S:
+                await self._rest()
+            if self._is_over or self.positions[number] >= end:
+                return
+        # What holds no visible record is passed as well.
+        self.positions[number] = max(self.positions[number], batches.next_offset)
+
+    def _may_skip(self, header: BatchHeader, payload: Buffer, position: int, end: int) -> bool:
+        """Whether a batch lies within the range as a whole, and lacks what the condition needs."""
+        if not self._needles or header.base_offset < position or header.next_offset > end:
+            return False
+        return not self._needles.may_be_in(payload if isinstance(payload, bytes) else bytes(payload))
+
+    async def _look_into(self, number: int, header: BatchHeader, payload: Buffer, end: int) -> None:
+        """Look at each record of a batch."""
+        records = split_records(payload, header.record_count, header.last_offset_delta)
+        for begin in range(0, len(records), self._checked_at_once):
+            if self._is_over or self.positions[number] >= end:
+                return
+            self._check(number, header, records[begin : begin + self._checked_at_once], end)
+            if perf_counter() - self._piece_began >= _PIECE_S:
+                await self._rest()
+
+    def _check(self, number: int, header: BatchHeader, records: list[RawRecord], end: int) -> None:
+        """Keep those of some records that meet the condition."""
+        base_offset, base_timestamp = header.base_offset, header.base_timestamp
+        fixed = header.max_timestamp if header.is_log_append_time else None
+        reader, wants = self._reader, self._wants
+        position = self.positions[number]
+        for raw in records:
+            offset = base_offset + raw[2]
+            if offset < position:
+                continue
+            if offset >= end:
+                self.positions[number] = end
+                return
+            timestamp = base_timestamp + raw[1] if fixed is None else fixed
+            if not -INT64_HALF <= timestamp < INT64_HALF:
+                timestamp = wrapped(timestamp)
+            found = None if reader is None or raw[4] is None else reader.read(raw[4])
+            value = raw[4] if found is None or found.text is None else found.text
+            self.scanned += 1
+            if wants is None or wants((number, offset, timestamp, raw[3], value, raw[5])):
                 self.positions[number] = offset + 1
-                found = None if self._reader is None or raw[4] is None else self._reader.read(raw[4])
-                value = raw[4] if found is None or found.text is None else found.text
-                if self._condition is None or holds(self._condition, number, offset, timestamp, raw, value):
-                    self.messages.append(self._message(number, offset, timestamp, raw, found))
-                    self._bytes_left -= len(raw[3] or b"") + len(value or b"")
-                    if self._is_over:
-                        return
-                if not self.scanned % self._checked_at_once and perf_counter() - self._piece_began >= _PIECE_S:
-                    await self._rest()
-                    if self._is_over:
-                        return
-        # What holds no visible record is passed as well; an answer without any batch ends the partition.
-        after = batches.next_offset
-        self.positions[number] = max(self.positions[number], after if after > position else end)
+                self.messages.append(self._message(number, offset, timestamp, raw, found))
+                self._bytes_left -= len(raw[3] or b"") + len(value or b"")
+                if self._is_over:
+                    return
+        self.positions[number] = max(position, base_offset + records[-1][2] + 1)
 
     def _message(self, number: int, offset: int, timestamp: int, raw: RawRecord, found: ReadValue | None) -> Message:
         if found is None or self._reader is None:
@@ -165,12 +212,6 @@ class _Search:
         """Give way to everything else, for as long as the piece took."""
         await asyncio.sleep(perf_counter() - self._piece_began)
         self._piece_began = perf_counter()
-
-
-def holds(condition: Condition, number: int, offset: int, timestamp: int, raw: RawRecord, value: bytes | None) -> bool:
-    """Whether a record of a partition meets a condition, with its value as a schema reads it."""
-    headers = tuple((name.decode("utf-8", "replace"), text) for name, text in raw[5]) if raw[5] else ()
-    return condition.holds(number, Record(offset, timestamp, raw[3], value, headers))
 
 
 def condition_of(where: str | None) -> Condition | None:

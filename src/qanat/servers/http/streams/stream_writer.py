@@ -17,7 +17,6 @@ from qanat.model.errors import QanatError
 from qanat.servers.http.problems import Problem, problem_of
 from qanat.servers.http.records.partition_reads import Cursor
 from qanat.servers.http.records.record_json import Encoding, Message, to_decoded_message, to_message
-from qanat.servers.http.records.search import holds
 from qanat.servers.http.streams.multi_leader_fetch import MultiLeaderFetch
 
 if TYPE_CHECKING:
@@ -146,7 +145,9 @@ class StreamWriter:
         """A record as it is sent; None where it does not meet the condition."""
         found = None if self._reader is None or raw[4] is None else self._reader.read(raw[4])
         value = raw[4] if found is None or found.text is None else found.text
-        if self._condition is not None and not holds(self._condition, number, offset, timestamp, raw, value):
+        if self._condition is not None and not self._condition.holds_for(
+            (number, offset, timestamp, raw[3], value, raw[5])
+        ):
             return None
         if found is None or self._reader is None:
             return to_message(number, offset, timestamp, raw, self._encoding)
