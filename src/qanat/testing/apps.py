@@ -31,9 +31,11 @@ from qanat.client.app.durations import Duration, seconds
 from qanat.client.app.handlers import QueueHandler
 from qanat.client.app.health import Health
 from qanat.client.app.worker import AppWorker
+from qanat.client.trace_headers import trace_headers
 from qanat.cluster.topics import CreateTopic
 from qanat.connection.cluster import Cluster
 from qanat.connection.committed import committed_offsets
+from qanat.connection.consuming import member_ids
 from qanat.model.error_codes import ErrorCode
 from qanat.testing.faults import Fault
 from qanat.testing.simulated_broker import PORT, SimulatedBroker, SimulatedBrokers, use_clock, wall_ms
@@ -378,21 +380,24 @@ class AppRun:
 
 
 class _Seeded:
-    """Run a simulated loop where another may run, as in a notebook, with random numbers and UUIDs by the seed."""
+    """Run a simulated loop where another may run, as in a notebook, with random numbers, UUIDs and ids of members by
+    the seed."""
 
     def __init__(self, seed: int) -> None:
-        self._uuids = Random(f"uuids {seed}")
+        trace_headers()  # OpenTelemetry draws UUIDs when it is imported: not from ours, and only once.
+        self._uuids, self._member_ids = Random(f"uuids {seed}"), Random(f"member ids {seed}")
         self._state = Random(f"random {seed}").getstate()
 
     def __enter__(self) -> None:
         self._running = asyncio._get_running_loop()
         asyncio._set_running_loop(None)
-        self._outside, self._uuid4 = random.getstate(), uuid.uuid4
+        self._outside, self._uuid4, self._random_bytes = random.getstate(), uuid.uuid4, member_ids.random_bytes
         random.setstate(self._state)
         uuid.uuid4 = lambda: uuid.UUID(int=self._uuids.getrandbits(128), version=4)
+        member_ids.random_bytes = self._member_ids.randbytes
 
     def __exit__(self, *_: object) -> None:
-        uuid.uuid4 = self._uuid4
+        uuid.uuid4, member_ids.random_bytes = self._uuid4, self._random_bytes
         self._state = random.getstate()
         random.setstate(self._outside)
         asyncio._set_running_loop(self._running)

@@ -21,7 +21,7 @@ def test_a_topic_can_be_used_when_the_answer_comes(client: RawClient, version: i
         assert (result.num_partitions, result.replication_factor) == (3, 1)
         assert configs["retention.ms"] == ("1000", 1)
         assert configs["cleanup.policy"] == ("delete", 5)
-        assert len(configs) == 43
+        assert len(configs) == 44
     if version >= 7:
         assert result.topic_id == found.topic_id != bytes(16)
 
