@@ -1,6 +1,7 @@
 """Bytecode of tests and sources, shared out: a fresh clone compiles each file once, not once in every worker.
 
-Without it each worker rewrites the assertions of all six hundred files before its first test, all at the same time.
+Without it each worker rewrites the assertions of all six hundred files before its first test, and compiles what they
+import, all at the same time.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pytest
 from _pytest.assertion import rewrite
 
 ROOT = Path(__file__).resolve().parents[1]
+_FOLDERS = ("tests", "src", "verify", "bench", "tools", "demo")
 
 
 def compile_share(config: pytest.Config) -> None:
@@ -23,7 +25,7 @@ def compile_share(config: pytest.Config) -> None:
     worker, workers = os.environ.get("PYTEST_XDIST_WORKER", ""), os.environ.get("PYTEST_XDIST_WORKER_COUNT", "")
     if not worker.startswith("gw") or not workers.isdecimal() or sys.dont_write_bytecode:
         return
-    files = [*sorted((ROOT / "tests").rglob("test_*.py")), *sorted((ROOT / "src").rglob("*.py"))]
+    files = [file for folder in _FOLDERS for file in sorted((ROOT / folder).rglob("*.py"))]
     for file in files[int(worker[2:]) :: int(workers)]:
         if file.name.startswith("test_"):
             _compile_test(file, config)

@@ -119,6 +119,7 @@ def test_a_run_on_the_same_tree_resumes_and_one_on_another_judges_again(
     assert outcome() is Outcome.SURVIVED
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "body", ["while True:\n            pass", "import time\n        time.sleep(100)", "return [0] * (1 << 40)"]
 )

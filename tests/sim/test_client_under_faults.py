@@ -132,7 +132,8 @@ class Work:
         return position >= self.end_offset
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 9))])
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [*(pytest.param(seed, marks=pytest.mark.data) for seed in range(3)), *range(3, 9)])
 def test_what_is_acknowledged_is_there_once_and_in_order(seed: int) -> None:
     async def script(stage: Stage) -> None:
         work = Work(stage)

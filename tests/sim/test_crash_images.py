@@ -21,11 +21,12 @@ from qanat.log.settings import CleanupPolicy, LogSettings
 from qanat.testing.simulation.disk import SimDisk
 
 GROUPS, SEEDS_PER_GROUP = 10, 7
-"""70 workloads, at least 5,000 images in all, half of them in `make test`; `make sim-log` runs any number."""
+"""70 workloads, at least 5,000 images in all, a tenth of them in `make test`; `make sim-log` runs any number."""
 
 
 @pytest.mark.parametrize(
-    "group", [pytest.param(group, marks=[pytest.mark.long] if group % 2 else []) for group in range(GROUPS)]
+    "group",
+    [pytest.param(group, marks=[pytest.mark.long, pytest.mark.data] if group else []) for group in range(GROUPS)],
 )
 def test_c63_every_image_recovers_to_what_was_promised(group: int) -> None:
     outcome = Outcome()

@@ -207,6 +207,8 @@ time.sleep(1000)""",
 }
 
 
+@pytest.mark.long
+@pytest.mark.data
 def test_no_bad_module_harms_the_broker_or_other_handlers(tmp_path: Path) -> None:
     modules = {name: text for name, (text, _) in BAD.items() if text is not None}
     apps = ",".join(["good:app", *(f"{name}:app" for name in BAD)])
@@ -244,6 +246,8 @@ FATAL = {
 }
 
 
+@pytest.mark.long
+@pytest.mark.data
 def test_handlers_that_take_their_process_along_are_started_again_and_the_broker_serves_on(tmp_path: Path) -> None:
     modules = {name: HANDLERS.format(name=name, body=body) for name, (body, _) in FATAL.items()}
     apps = ",".join(f"{name}:app" for name in FATAL)

@@ -260,6 +260,7 @@ async def test_members_of_a_group_refresh_their_own_partitions() -> None:
                 while {name for name, _ in seen} != {"a", "b"} or len(seen) < 2:
                     for number in range(2):
                         await (await producer.send("shared", b"x", partition=number))
+                    await asyncio.sleep(0.01)
                 await ask(address, "refresh", topic="shared")
                 await switched.wait()
             for reader in readers:

@@ -297,6 +297,7 @@ def test_kafka_python_renews_its_session(tmp_path: Path) -> None:
         while broker.node.listener.counters.renewed < 2 and time.monotonic() < deadline:
             producer.send("orders", b"%d" % sent).get(WAIT_S)
             sent += 1
+            time.sleep(0.005)
         producer.close()
 
         assert broker.node.listener.counters.renewed >= 2
@@ -313,6 +314,7 @@ def test_librdkafka_loses_nothing_with_sessions_that_end(tmp_path: Path) -> None
             producer.produce("orders", b"%d" % sent)
             assert producer.flush(WAIT_S) == 0
             sent += 1
+            time.sleep(0.005)
 
         assert counters.renewed + counters.expired >= 2
         assert sorted(int(record.value or b"") for record in broker.records("orders")) == list(range(sent))

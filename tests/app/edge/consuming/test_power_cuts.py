@@ -219,7 +219,9 @@ def operations() -> int:
     return disk.operations
 
 
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize(
+    "part", [pytest.param(part, marks=[pytest.mark.long, pytest.mark.data] if part % 4 else []) for part in range(8)]
+)
 def test_nothing_is_lost_and_nothing_mixed_wherever_the_power_fails(part: int) -> None:
     total = operations()
     assert total > 100
@@ -301,9 +303,9 @@ def _forgets_what_is_served(patch: pytest.MonkeyPatch) -> None:
 
 BUGS = (
     _stores_without_flush,
-    _cuts_whole_batches,
+    pytest.param(_cuts_whole_batches, marks=[pytest.mark.long, pytest.mark.data]),
     _fills_what_is_served,
-    _swaps_partition_by_partition,
+    pytest.param(_swaps_partition_by_partition, marks=[pytest.mark.long, pytest.mark.data]),
     _trusts_the_index,
     _keeps_an_abandoned_refresh,
     _resumes_beyond_what_it_has,
