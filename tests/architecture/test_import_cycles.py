@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.architecture.statements import statements
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "src"
 GENERATED = "qanat.wire.kafka.messages"
@@ -24,7 +26,7 @@ def modules(sources: Path = SOURCES) -> dict[str, Path]:
 
 def imports(path: Path, known: dict[str, Path]) -> Iterator[str]:
     """The modules that one imports, anywhere in its text; a package counts where a name of its own is imported."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in statements(path.read_text()):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:

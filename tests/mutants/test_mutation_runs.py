@@ -80,6 +80,7 @@ def judged(tree: Path) -> dict[tuple[str, str], Outcome]:
     return {(mutation.function, mutation.becomes): outcome for mutation, outcome in verdicts}
 
 
+@pytest.mark.long
 def test_a_run_tells_survivors_from_killed_mutants(tree: Path) -> None:
     assert judged(tree) == {
         ("Above.holds", "if (a >= b):"): Outcome.SURVIVED,

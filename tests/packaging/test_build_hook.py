@@ -60,6 +60,7 @@ def test_without_a_compiler_the_wheel_is_pure_and_says_so(toy: Path) -> None:
     assert NOTICE in output
 
 
+@pytest.mark.long
 def test_a_source_that_does_not_compile_makes_a_pure_wheel(toy: Path) -> None:
     (toy / "src" / "qanat" / "core.pxd").write_text("this is no declaration\n")
     wheel, output = build_wheel(toy, toy / "dist")

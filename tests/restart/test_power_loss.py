@@ -21,6 +21,8 @@ def test_what_was_acknowledged_before_a_power_cut_is_there_after_it(tmp_path: Pa
     assert images[-1].mark.topics > 1
 
 
+@pytest.mark.long
+@pytest.mark.data
 def test_a_broker_that_answers_before_the_disk_does_is_found_out(tmp_path: Path) -> None:
     ledger, images = cut_images(tmp_path, 40, seed=2, log_flush_interval_messages="1000000")
     problems = check_images(images[10:], ledger)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from verify.share_queue.conductor import LIMIT, LOCK_S, expected_letters, work_under_kills
 from verify.share_queue.judgement import Event, Judgement
 
@@ -13,6 +14,8 @@ FETCH_S = 30.0
 """How long a busy machine may take to deliver an available record again."""
 
 
+@pytest.mark.long
+@pytest.mark.data
 def test_every_record_is_accepted_once_or_a_dead_letter_while_workers_are_killed(tmp_path: Path) -> None:
     outcome = work_under_kills(tmp_path, RECORDS, kills=4, broker_kills=1, seed=1)
 

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -95,7 +96,7 @@ class Normaliser:
 
     def _struct(self, value: msgspec.Struct) -> dict[str, Any]:
         fields: dict[str, Any] = {}
-        for field in msgspec.structs.fields(type(value)):
+        for field in _fields(type(value)):
             found = getattr(value, field.name)
             if isinstance(found, list):
                 found = [item for item in found if not self._is_of_another(item)]
@@ -143,6 +144,10 @@ class Normaliser:
         return self._alias("member", value) if is_bare else value
 
 
+_fields = functools.cache(msgspec.structs.fields)
+"""Evaluates the types of all fields, whenever it is asked."""
+
+
 def _is_default(field: msgspec.structs.FieldInfo, value: object) -> bool:
     if field.default_factory is not msgspec.NODEFAULT:
         return bool(value == field.default_factory())
@@ -151,7 +156,7 @@ def _is_default(field: msgspec.structs.FieldInfo, value: object) -> bool:
 
 def _key_of(items: list[msgspec.Struct]) -> str | None:
     """The key field of rows: the first of the known keys that is not empty everywhere."""
-    names = [field.name for field in msgspec.structs.fields(type(items[0]))]
+    names = [field.name for field in _fields(type(items[0]))]
     for name in (*_KEYS, *_MORE_KEYS):
         if name in names and any(getattr(item, name) not in (None, "", ZERO_UUID) for item in items):
             return name

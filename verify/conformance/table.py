@@ -8,6 +8,7 @@ that of the seventh line. A difference is found at a path such as
 from __future__ import annotations
 
 import fnmatch
+import functools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,8 +57,9 @@ class Difference(msgspec.Struct, frozen=True):
         return f"{self.place}: Kafka {self.kafka!r}, Qanat {self.qanat!r}"
 
 
-def listed() -> list[Listed]:
-    return msgspec.convert(yaml.safe_load(LISTED.read_text()), list[Listed])
+@functools.cache
+def listed() -> tuple[Listed, ...]:
+    return msgspec.convert(yaml.safe_load(LISTED.read_text()), tuple[Listed, ...])
 
 
 def path_of(name: str) -> Path:

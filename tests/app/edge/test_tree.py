@@ -132,6 +132,8 @@ def write(root: RunningBroker, first: int, end: int) -> None:
         assert call(url_of(root), "POST", "/produce", body)[0] == 200
 
 
+@pytest.mark.long
+@pytest.mark.data
 def test_a_tree_stays_byte_identical_when_a_link_is_cut_and_a_broker_is_killed(
     root: RunningBroker, tmp_path: Path
 ) -> None:

@@ -157,6 +157,8 @@ SHORT_SESSIONS = (
 """A killed worker's partition goes to the next one when its session ends, after 45 s by default."""
 
 
+@pytest.mark.long
+@pytest.mark.data
 def test_a_killed_worker_is_started_again_and_loses_nothing(tmp_path: Path) -> None:
     with running(tmp_path, "good:app", *SHORT_SESSIONS, modules={"good": GOOD}) as found:
         first = wait_for(found.workers)[0]["pid"]

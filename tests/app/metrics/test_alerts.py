@@ -59,6 +59,8 @@ def test_prometheus_accepts_the_rules(tmp_path: Path) -> None:
     assert f"{len(ALERTS) + len(RECORDED)} rules found" in checked.stdout
 
 
+@pytest.mark.long
+@pytest.mark.data
 def test_every_alert_fires_where_it_should_and_is_quiet_where_it_should_be(tmp_path: Path) -> None:
     judged = promtool("test", "rules", str(write_tests(tmp_path)))
 

@@ -120,6 +120,8 @@ def produce_plainly(broker: RunningBroker, killed: threading.Event) -> list[str]
     return sent
 
 
+@pytest.mark.long
+@pytest.mark.data
 def test_any_node_answers_and_a_killed_one_loses_nothing_and_doubles_nothing(cluster: list[RunningBroker]) -> None:
     wait_for_three(cluster[0])
     made = Shell(str(cluster[0].started["http"]))(PRINTED % 3)
@@ -243,6 +245,8 @@ def wait_until_nothing_is_led_by(broker: RunningBroker, node_id: int) -> None:
         time.sleep(0.2)
 
 
+@pytest.mark.long
+@pytest.mark.data
 def test_keys_are_written_once_though_a_leader_is_killed_right_after_it_answered(
     cluster: list[RunningBroker],
 ) -> None:
