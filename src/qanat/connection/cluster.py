@@ -102,9 +102,9 @@ class Cluster:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for link in self._links.values():
+        while self._links:  # A request that is under way may add one.
+            _, link = self._links.popitem()
             await link.close()
-        self._links.clear()
 
     def deadline(self) -> Deadline:
         return Deadline.after(self.timeout_s)

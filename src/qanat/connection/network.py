@@ -69,9 +69,14 @@ class TcpListening:
         await self._server.start_serving()
 
     def close(self) -> None:
-        self._server.close()
+        """What was accepted in this turn of the loop becomes a connection first: asyncio would forget it, open."""
+        loop = asyncio.get_running_loop()
+        for listening in self._server.sockets:
+            loop.remove_reader(listening)
+        loop.call_soon(self._server.close)
 
     async def wait_closed(self) -> None:
+        await asyncio.sleep(0)
         await self._server.wait_closed()
 
 

@@ -105,5 +105,6 @@ class Peers:
             return link
 
     async def close(self) -> None:
-        for link in self._links.values():
+        while self._links:  # A request that is under way may add one.
+            _, link = self._links.popitem()
             await link.close()

@@ -271,7 +271,9 @@ class KafkaConnection:
         """Send what is written, then close."""
         self.is_closed_by_broker = True
         self._send_small()
-        if self._transport is not None:
+        if self._transport is None:
+            self.is_refused = True  # It was just accepted.
+        else:
             self._transport.close()
 
     def abort(self) -> None:

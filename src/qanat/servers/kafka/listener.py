@@ -71,6 +71,7 @@ class KafkaListener:
         self._unauthenticated = UnauthenticatedClients(broker.current_settings.security, broker.counters)
         self._handshakes: list[TlsHandshakes] = []
         self._servers: list[Listening] = []
+        self._is_closed = False
         self.push: PushAcceptor | None = None
         """Serves connections that begin with a push frame; None where such connections are refused."""
         self.ports: dict[str, int] = {}
@@ -157,6 +158,8 @@ class KafkaListener:
             connection.on_renewed, connection.on_expired = self._renew, self._expire
             endpoint.security.note_principal(connection)
             connection.login_guard = endpoint.security.login_guard
+        if self._is_closed:
+            connection.is_refused = True
         push = self.push
         pushed_count = 0 if push is None else push.connection_count
         if len(self._connections) + pushed_count > self._broker.settings.max_connections:
@@ -192,7 +195,8 @@ class KafkaListener:
         self._unauthenticated.discard(connection)
 
     async def close(self) -> None:
-        """Stop accepting, then close the open connections."""
+        """Stop accepting, then close the open connections, and those that were just accepted."""
+        self._is_closed = True
         for server in self._servers:
             server.close()
         for handshakes in self._handshakes:

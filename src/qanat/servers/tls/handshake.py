@@ -52,6 +52,7 @@ class TlsHandshakes:
         self._handshake_s = handshake_s
         self._handshakes_max = handshakes_max
         self._running: OrderedSet[asyncio.Task[None]] = OrderedSet()
+        self._is_closed = False
         self._log_failed = RateLimitedEvent("TLS handshake failed")
 
     def __call__(self) -> asyncio.Protocol:
@@ -60,7 +61,7 @@ class TlsHandshakes:
     def _begin(self, transport: asyncio.Transport) -> None:
         accepted = transport.get_extra_info("socket")
         peer = transport.get_extra_info("peername")
-        if self._guard is not None and peer and self._guard.shuts_out(peer[0]):
+        if self._is_closed or (self._guard is not None and peer and self._guard.shuts_out(peer[0])):
             transport.abort()
             return
         if len(self._running) >= self._handshakes_max:
@@ -109,7 +110,8 @@ class TlsHandshakes:
         self._log_failed(listener=self.tls.name, peer=f"{peer[0]}:{peer[1]}" if peer else "", reason=reason)
 
     async def close(self) -> None:
-        """End the handshakes that are under way."""
+        """End the handshakes that are under way, and begin no more."""
+        self._is_closed = True
         for task in list(self._running):
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)

@@ -223,6 +223,10 @@ class SimLoop(asyncio.BaseEventLoop):
     async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
         return self.network.listen(protocol_factory, host, port)
 
+    def remove_reader(self, fd: object) -> bool:
+        """There are no sockets: `SimServer` accepts until it is closed."""
+        return False
+
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - not ours
         """There is none."""
 
