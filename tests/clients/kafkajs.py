@@ -36,11 +36,10 @@ def _install() -> None:
     npm = have_node().npm
     need_packages(FOLDER.name)
     FOLDER.mkdir(exist_ok=True)
-    command = [*npm, "install", "--no-audit", "--no-fund", "--loglevel=error", "--prefix", str(FOLDER)]
-    try:
-        done = subprocess.run(
-            [*command, f"kafkajs@{VERSION}"], capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False
-        )
+    (FOLDER / "package.json").write_text('{"private": true}\n')
+    command = [*npm, "install", "--no-audit", "--no-fund", "--loglevel=error", f"kafkajs@{VERSION}"]
+    try:  # In the folder: with --prefix, npm does not read this machine's npmrc, which may name its certificates.
+        done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         raise Unavailable(f"npm did not bring it within {LIMIT_SECONDS} seconds") from None
     if done.returncode:
