@@ -157,7 +157,9 @@ class PartitionReaders:
             end_offset = partition.end_of_reading(is_committed=True) if partition is not None else -1
             if not has_leader or cursor is None or cursor.place.offset != end_offset:
                 self._behind[at] = reader
-        if self._behind:
+        if self._behind and self._session.is_lagging(self._connection.now_ms()):
+            self._connection.deliver_late()
+        elif self._behind:
             self.pump()
 
     @property
