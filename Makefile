@@ -163,7 +163,7 @@ bench-spark: $(READY) ## rows a second in Spark, compared with its own connector
 fuzz: $(READY) ## mutated requests against a real node, before and after a login; make fuzz SECONDS=600, SEEDS=7 to replay one
 	@QANAT_FUZZ_SECONDS=$(or $(SECONDS),60) QANAT_FUZZ_SEED=$(SEEDS) $(BIN)/python -m pytest -q --timeout=0 tests/servers/test_bad_input_fuzz.py tests/servers/test_bad_input_before_login.py $(ARGS)
 
-fuzz-push: $(READY) ## ten million hostile push frames against a real broker, in about fifteen minutes; make fuzz-push FRAMES=1000000, SEEDS=7 to replay one
+fuzz-push: $(READY) ## ten million hostile push frames against a real broker, in about two minutes; make fuzz-push FRAMES=1000000, SEEDS=7 to replay one
 	@QANAT_FUZZ_FRAMES=$(or $(FRAMES),10000000) QANAT_FUZZ_SEED=$(SEEDS) $(BIN)/python -m pytest -q -s -n 0 --timeout=0 tests/servers/push/test_push_fuzz.py $(ARGS)
 
 bench-client: $(READY) $(PEERS_STAMP) ## measure the Python client beside others, and write docs/performance-client.md; make bench-client ARGS="--quick"

@@ -1,6 +1,6 @@
 """Hostile push clients against a real broker, by a seed: no bug, no client kept waiting, no memory lost.
 
-make fuzz-push                        ten million frames, in about ten minutes
+make fuzz-push                        ten million frames, in about two minutes
 make fuzz-push FRAMES=1000000 SEEDS=7    the run of one seed again
 """
 

@@ -8,6 +8,7 @@ from tests.servers.push.push_peer import PushPeer, control
 
 from qanat.log.runtime.waiting_appends import OPENED_ON_LOOP_BYTES
 from qanat.testing import BrokerHere
+from qanat.wire.batch_header import HEADER_SIZE
 from qanat.wire.push.control import Ack, Heartbeat, Producer
 from qanat.wire.push.data import ANY_PARTITION, PushedRecord, batches_front, encode_record
 from qanat.wire.push.frames import FrameType, encode_frame
@@ -82,8 +83,9 @@ async def test_a_closed_batch_is_appended_as_it_is() -> None:
         batch = bytes(encode_batch([Record(0, 1, None, b"a"), Record(1, 1, None, b"b")]))
         producer.send(FrameType.DATA, batches_front(0, 0, -1, -1, -1) + batch)
         assert control(Ack, await producer.expect(FrameType.ACK)).offset == 0
-        producer.send(FrameType.DATA, batches_front(0, 0, -1, -1, -1) + batch[:-1])
-        assert control(Ack, await producer.expect(FrameType.ACK)).error == "corrupt-message"
+        for length in (0, HEADER_SIZE - 1, HEADER_SIZE, len(batch) - 1):
+            producer.send(FrameType.DATA, batches_front(0, 0, -1, -1, -1) + batch[:length])
+            assert control(Ack, await producer.expect(FrameType.ACK)).error == "corrupt-message"
         for partition in (-1, 1):
             producer.send(FrameType.DATA, batches_front(0, partition, -1, -1, -1) + batch)
             assert control(Ack, await producer.expect(FrameType.ACK)).error == "unknown-topic-or-partition"

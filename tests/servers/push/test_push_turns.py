@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+import weakref
 
 import pytest
 
@@ -44,6 +45,22 @@ def test_a_member_whose_time_is_over_is_due_next_and_a_discarded_one_never() -> 
 
     assert wheel.take(10_000 + SLOT_MS) == ["late"]
     assert len(wheel) == 0
+
+
+class Member:
+    """Something whose end can be seen."""
+
+
+def test_a_discarded_member_is_not_kept_until_it_would_have_been_due() -> None:
+    wheel: Wheel[Member] = Wheel()
+    member = Member()
+    end = weakref.ref(member)
+    wheel.put(member, 10_000)
+    wheel.put(member, 20_000)
+    wheel.discard(member)
+    del member
+
+    assert end() is None
 
 
 async def test_the_late_pass_serves_each_member_once_and_those_that_come_meanwhile_in_the_next() -> None:

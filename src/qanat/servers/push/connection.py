@@ -67,6 +67,7 @@ class PushConnection(asyncio.BufferedProtocol):
     permissions: Permissions | None = None
     last_denial: Denial | None = None
     is_over_inter_broker = is_inter_broker = is_closed_by_broker = is_refused = False
+    _lingering: asyncio.TimerHandle | None = None
 
     def __init__(self, server: PushHost, endpoint: PushEndpoint, principal: Principal) -> None:
         self.server = server
@@ -123,6 +124,9 @@ class PushConnection(asyncio.BufferedProtocol):
         for task in list(self._tasks):
             task.cancel()
         self.cluster.close_links()
+        if self._lingering is not None:
+            self._lingering.cancel()  # It keeps the connection until it is due.
+            self._lingering = None
         if self.subscription is not None:
             self.server.keep(self.subscription.close())
             self.subscription = None
@@ -238,7 +242,7 @@ class PushConnection(asyncio.BufferedProtocol):
         self.send(FrameType.DISCONNECT, 0, encode_control(Disconnect(reason[:100], message[:1000])))
         self.close()
         # A client that reads nothing would keep its partitions: the transport waits for it without end.
-        asyncio.get_running_loop().call_later(_LINGER_S, self.abort)
+        self._lingering = asyncio.get_running_loop().call_later(_LINGER_S, self.abort)
 
     def run(self, act: Callable[[], None]) -> None:
         """Do something outside the handling of a frame; a bug ends this connection, not the broker."""
@@ -296,6 +300,7 @@ class PushConnection(asyncio.BufferedProtocol):
         """Handle no frame before this is done; after what is held already."""
         before = self._held_by
         self._held_by = self.spawn(self._hold(work, before))
+        self._held_by.add_done_callback(lambda _: work.close())  # The client may be gone before it has begun.
         self.regulate()
 
     async def _hold(self, work: Coroutine[Any, Any, None], before: asyncio.Task[None] | None = None) -> None:

@@ -105,6 +105,9 @@ class PushProducer:
                 if not 0 <= partition < count:
                     self._refuse(frame.id, "unknown-topic-or-partition", f"topic {topic} has {count} partitions")
                     return None
+                if len(data.batches) < HEADER_SIZE:
+                    self._refuse(frame.id, "corrupt-message", f"{len(data.batches)} bytes hold no batch")
+                    return None
                 self.flush()  # What came before it is written before it, also where that has to wait.
                 return self._append_one(TopicPartition(topic, partition), bytearray(data.batches), frame.id)
             sequence = data.offset

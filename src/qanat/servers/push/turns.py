@@ -29,7 +29,7 @@ class Wheel(Generic[Member]):
     """Members by the slot of time in which each is due next; a member may move, and is found where it was put last."""
 
     def __init__(self) -> None:
-        self._slots: dict[int, list[Member]] = {}
+        self._slots: dict[int, dict[Member, None]] = {}
         self._slot_of: dict[Member, int] = {}
         self._next_slot = 0
 
@@ -37,21 +37,26 @@ class Wheel(Generic[Member]):
         """Return it by `take` at this time or a slot later. A member that has a place is moved."""
         slot = max(due_ms // SLOT_MS + 1, self._next_slot)
         if self._slot_of.get(member) != slot:
+            self.discard(member)
             self._slot_of[member] = slot
-            self._slots.setdefault(slot, []).append(member)
+            self._slots.setdefault(slot, {})[member] = None
 
     def discard(self, member: Member) -> None:
-        self._slot_of.pop(member, None)
+        slot = self._slot_of.pop(member, None)
+        if slot is not None:
+            members = self._slots[slot]
+            del members[member]
+            if not members:
+                del self._slots[slot]
 
     def take(self, now_ms: int) -> list[Member]:
         """The members that are due; each must be put again."""
-        found = []
+        found: list[Member] = []
         now_slot = now_ms // SLOT_MS
         for slot in sorted(one for one in self._slots if one <= now_slot):
-            for member in self._slots.pop(slot):
-                if self._slot_of.get(member) == slot:
-                    del self._slot_of[member]
-                    found.append(member)
+            found.extend(self._slots.pop(slot))
+        for member in found:
+            del self._slot_of[member]
         self._next_slot = now_slot + 1
         return found
 
