@@ -168,18 +168,15 @@ class PushConnection(asyncio.BufferedProtocol):
 
     def may_read(self, topic: str) -> bool:
         """Whether the client may read a topic now."""
-        security = self.security
-        return security is None or security.access(self.server.broker, self, 0).may_topic(Operation.READ, topic)
+        return (access := self._access()) is None or access.may_topic(Operation.READ, topic)
 
     def may_join(self, group: str) -> bool:
         """Whether the client may read with a group now."""
-        security = self.security
-        return security is None or security.access(self.server.broker, self, 0).may_group(Operation.READ, group)
+        return (access := self._access()) is None or access.may_group(Operation.READ, group)
 
     def may_write(self, topic: str) -> bool:
         """Whether the client may write to a topic now."""
-        security = self.security
-        return security is None or security.access(self.server.broker, self, 0).may_topic(Operation.WRITE, topic)
+        return (access := self._access()) is None or access.may_topic(Operation.WRITE, topic)
 
     @property
     def due_ms(self) -> int:
@@ -406,8 +403,7 @@ class PushConnection(asyncio.BufferedProtocol):
         return None if security is None else security.access(self.server.broker, self, 0)
 
     def _may_describe(self) -> bool:
-        access = self._access()
-        return access is None or access.may_cluster(Operation.DESCRIBE)
+        return (access := self._access()) is None or access.may_cluster(Operation.DESCRIBE)
 
     async def _authenticate(self, frame_id: int, said: Heartbeat) -> None:
         conversation = self._conversation
