@@ -76,7 +76,7 @@ class TcpListening:
         loop.call_soon(self._server.close)
 
     async def wait_closed(self) -> None:
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # `close` takes effect in the next turn of the loop.
         await self._server.wait_closed()
 
 

@@ -17,7 +17,7 @@ from qanat.testing import BrokerHere, EmbeddedBroker
 from qanat.wire.push.control import Subscribe, encode_control
 from qanat.wire.push.frames import FrameType, encode_frame
 
-WAIT_S = 90.0
+WAIT_S = 30.0
 
 
 async def write(broker: BrokerHere, *values: bytes, topic: str = "prices") -> list[int]:

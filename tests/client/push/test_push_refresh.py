@@ -162,6 +162,27 @@ async def test_a_cancelled_refresh_ends_and_what_is_served_goes_on() -> None:
         assert [one for one in application.events if one.startswith("ready")] == []
 
 
+async def test_a_connection_that_ended_while_the_application_was_at_work_takes_its_refresh_along() -> None:
+    """What comes next would be lost with the generation of a refresh that is over."""
+    async with serving() as broker:
+        address = broker.bootstrap_servers
+        await write(broker, b"one", b"two")
+        application = Application(address, credit_records=1, retry_backoff_ms=10)
+        async with application.consumer:
+            await application.take(2)
+            await ask(address, "refresh")
+            await application.take(1)
+            await ask(address, "cancel-refresh")
+            await write(broker, b"three")
+            async with asyncio.timeout(WAIT_S):
+                while application.consumer.is_connected:  # noqa: ASYNC110 - the broker ends it, and tells nobody here
+                    await asyncio.sleep(0.01)
+                while b"three" not in application.served:
+                    await application.take(1)
+
+        assert [b"three" in kept for kept in application.filled.values()] == [False]
+
+
 async def test_one_refresh_at_a_time_and_refusals_say_why() -> None:
     async with serving() as broker:
         address = broker.bootstrap_servers

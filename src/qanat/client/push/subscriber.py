@@ -86,7 +86,6 @@ class Subscriber:
         """The records that the user has now."""
         self.resets: list[Reset] = []
         """What the broker declared void, oldest first; the user may look and clear."""
-        self.reconnections = 0
         self.fault = ""
         """Why there is no connection, as far as it is known."""
 
@@ -213,8 +212,8 @@ class Subscriber:
     # Connections
 
     async def _connected(self) -> PushLink:
-        if self._link is not None and self._link.is_open:
-            return self._link
+        if self._link is not None:
+            self._lose()  # It ended while the user was at work: so did the refreshes that it told of.
         settings = self._settings
         deadline = Deadline.after(settings.request_timeout_ms / 1000)
         link = await PushLink.open(self._servers, deadline, settings.security, settings.client_id)
@@ -245,7 +244,6 @@ class Subscriber:
         if self._link is not None:
             self._link.close()
             self._link = None
-            self.reconnections += 1
         self._ready.clear()
         self._open = [(record, 0, False) for record, _, _ in self._open]
         self._event = None
