@@ -17,6 +17,7 @@ from qanat.wire.kafka.registry import APIS, Api, ApiKey
 
 if TYPE_CHECKING:
     from qanat.api.authorization import AuthorizationRule, Recheck
+    from qanat.api.permissions import Permissions
 
 Handler = Callable[[Any, Any], Any]
 """(request, context) -> response, a future of it, or a coroutine (see `servers.kafka.connection.Outcome`)."""
@@ -47,6 +48,13 @@ class ServedApi:
         """The API's authorization rule; None where its module has none, and the API is refused."""
         rule: AuthorizationRule | None = getattr(import_module(f"qanat.{self.module}"), "authorize", None)
         return rule
+
+    @cached_property
+    def is_known_allowed(self) -> Callable[[Any, Permissions], bool] | None:
+        """Whether kept answers of the authorizer allow a request; None for an API that is always asked about."""
+        known: Callable[[Any, Permissions], bool] | None
+        known = getattr(import_module(f"qanat.{self.module}"), "is_known_allowed", None)
+        return known
 
     @cached_property
     def recheck(self) -> Recheck | None:

@@ -79,9 +79,14 @@ class ListenerSecurity:
 
     def handle(self, served: ServedApi, request: Any, context: RequestContext) -> Any:
         """Handle a request as far as its caller is allowed to make it; the dispatcher's interceptor."""
+        caller = context.caller
+        permissions, is_known_allowed = caller.permissions, served.is_known_allowed
+        if is_known_allowed is not None and permissions is not None and not caller.is_over_inter_broker:
+            is_current = permissions.principal is caller.principal
+            if is_current and is_known_allowed(request, permissions):
+                return served.handle(request, context)
         if served.authorize is None:
             raise MalformedMessageError(f"{served.api.name} is refused: it has no authorization rule")
-        caller = context.caller
         access = self.access(context.broker, caller, context.header.api_version)
         if caller.is_over_inter_broker:
             # Decided for every request: the authorizer's rules change while the connection lasts.

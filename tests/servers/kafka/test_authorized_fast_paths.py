@@ -65,6 +65,17 @@ class Client(ProducerHere):
         response = produce.read_response(memoryview(await self.answer())[8:], PRODUCE_VERSION)
         return response.responses[0].partition_responses[0].error_code
 
+    async def produce_two(self) -> int:
+        """The error of a produce for one partition twice, which no fast path takes."""
+        rows = [produce.PartitionProduceData(at, memoryview(one_batch())) for at in (0, 0)]
+        request = produce.ProduceRequest(None, -1, 1000, [produce.TopicProduceData(TOPIC, partition_data=rows)])
+        message = produce.write_request(request, PRODUCE_VERSION)
+        self.send(b"".join(map(bytes, frame_request(0, PRODUCE_VERSION, 1, "me", message))))
+        response = produce.read_response(memoryview(await self.answer())[8:], PRODUCE_VERSION)
+        first, second = (row.error_code for row in response.responses[0].partition_responses)
+        assert first == second
+        return first
+
     async def fetch(self) -> int:
         """The error of a fetch."""
         self.send(fetch_frame(FETCH_VERSION))
@@ -177,10 +188,22 @@ async def test_an_authorizer_without_a_revision_is_asked_every_time(ordinary: li
 async def test_decisions_are_those_for_the_principal_of_now() -> None:
     async with running() as broker:
         client = Client(broker, Revised())
-        assert await client.produce() == 0
+        assert [await client.produce(), await client.produce_two()] == [0, 0]
         client.connection.principal = Principal("bob")
 
-        assert [await client.produce(), await client.fetch()] == [DENIED, DENIED]
+        assert [await client.produce(), await client.produce_two(), await client.fetch()] == [DENIED] * 3
+
+
+async def test_several_partitions_are_asked_about_once_until_the_rules_change(ordinary: list[int]) -> None:
+    async with running() as broker:
+        authorizer = Revised()
+        client = Client(broker, authorizer)
+        assert [await client.produce_two() for _ in range(3)] == [0, 0, 0]
+        assert (ordinary, authorizer.asked) == ([0, 0, 0], [Operation.WRITE])
+        authorizer.allowed, authorizer.revision = set(), 2
+
+        assert [await client.produce_two() for _ in range(2)] == [DENIED, DENIED]
+        assert broker.node.broker.local_replicas.writable[TOPIC, 0].log.end_offset == 6
 
 
 async def test_a_transactional_id_needs_its_own_permission(ordinary: list[int]) -> None:

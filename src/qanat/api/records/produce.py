@@ -33,7 +33,7 @@ from qanat.log.runtime.sync_future import SyncFuture
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import InvalidRecordError, QanatError, UnsupportedCompressionError
 from qanat.model.ids import TopicId
-from qanat.security.authorization import Operation
+from qanat.security.authorization import Operation, ResourceKind
 from qanat.wire.batch_header import HEADER_SIZE, read_header
 from qanat.wire.compression import Codec
 from qanat.wire.kafka.messages.produce import (
@@ -49,6 +49,7 @@ from qanat.wire.staged_upload import is_upload, read_upload
 
 if TYPE_CHECKING:
     from qanat.api.authorization import AccessCheck, Verdict
+    from qanat.api.permissions import Permissions
 
 _ZSTD_FROM = 7
 _LEADERS_FROM = 10
@@ -66,6 +67,7 @@ _WITH_LOG_START = (
 """Errors that Kafka answers with the log start offset: by it a producer sees whether its records are deleted."""
 
 _WRITE, _NAME = Operation.WRITE, attrgetter("name")
+_TOPIC, _TRANSACTIONAL_ID = ResourceKind.TOPIC, ResourceKind.TRANSACTIONAL_ID
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _NO_TRANSACTIONAL_ID = "a transactional batch needs the transactional id of its producer"
 
@@ -230,10 +232,7 @@ class Produce:
 
 def authorize(request: ProduceRequest, access: AccessCheck) -> Verdict:
     """WRITE on each topic; a transactional producer needs WRITE on its transactional id as well, and must name it."""
-    allowed = request.topic_data
-    denied: list[TopicProduceData] = []
-    if not access.knows_topics(_WRITE, map(_NAME, allowed)):
-        allowed, denied = access.split(allowed, lambda topic: may_append(access, topic.name, topic.topic_id))
+    allowed, denied = access.split(request.topic_data, lambda topic: may_append(access, topic.name, topic.topic_id))
     code = _DENIED
     transactional_id = request.transactional_id
     if transactional_id is None:
@@ -246,6 +245,14 @@ def authorize(request: ProduceRequest, access: AccessCheck) -> Verdict:
         return access.grant()
     request.topic_data = allowed
     return _grant_without(denied, code, access)
+
+
+def is_known_allowed(request: ProduceRequest, permissions: Permissions) -> bool:
+    """Whether answers that are there already make `authorize` grant it all; no authorizer is asked."""
+    transactional_id = request.transactional_id
+    if transactional_id is not None and not permissions.knows(_WRITE, _TRANSACTIONAL_ID, (transactional_id,)):
+        return False
+    return permissions.knows(_WRITE, _TOPIC, map(_NAME, request.topic_data))
 
 
 def _lacks_transactional_id(request: ProduceRequest) -> bool:
