@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from qanat.model.errors import MalformedMessageError
-from qanat.servers.kafka.connection import Answer, KafkaConnection, Outcome
+from qanat.servers.kafka.connection import REQUESTS_PER_TURN, Answer, KafkaConnection, Outcome
 from qanat.servers.kafka.connection_limits import ConnectionLimits
 
 
@@ -149,6 +149,33 @@ async def test_a_coroutine_holds_up_the_requests_behind_it() -> None:
 
     assert played.seen == [b"held", b"after"]
     assert played.transport.everything == b"HELDAFTER"
+
+
+async def test_a_client_that_sends_very_many_requests_at_once_leaves_others_their_turn() -> None:
+    count = 3 * REQUESTS_PER_TURN // 2
+    requests = [b"%d." % number for number in range(count)]
+    played = Played(lambda frame: [frame], ConnectionLimits(1000, 4, 1_000_000))
+
+    played.send(*requests)
+    assert len(played.seen) == REQUESTS_PER_TURN
+    assert played.transport.pauses == [True], "no more is read meanwhile"
+    await asyncio.sleep(0)
+
+    assert played.transport.everything == b"".join(requests)
+    assert played.transport.pauses == [True, False]
+    assert played.limits.inflight_bytes == 0
+
+
+async def test_a_client_that_leaves_before_its_next_turn_is_forgotten() -> None:
+    played = Played(lambda frame: [frame], ConnectionLimits(1000, 4, 1_000_000))
+    played.send(*[b"."] * (REQUESTS_PER_TURN + 1))
+
+    played.connection.connection_lost(None)
+    await asyncio.sleep(0)
+
+    assert len(played.seen) == REQUESTS_PER_TURN
+    assert played.limits.inflight_bytes == 0
+    assert played.faults == []
 
 
 async def test_a_request_without_an_answer_keeps_its_place_and_sends_nothing() -> None:

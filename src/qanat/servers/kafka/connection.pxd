@@ -12,7 +12,7 @@ cdef class KafkaConnection:
     cdef public list _unsent
     cdef public FrameReader _frames
     cdef public long long _begun_bytes, _unanswered_bytes
-    cdef public bint _can_write
+    cdef public bint _can_write, _is_scheduled
     # What handlers and listeners read and set.
     cdef public double session_end_s
     cdef public object conversation, login_guard, session, renewal, on_renewed, on_expired, principal, security, permissions, last_denial, refused_batches
@@ -24,7 +24,9 @@ cdef class KafkaConnection:
     cdef _answer_single(self, frame)
     @cython.locals(size=cython.longlong)
     cdef _received(self, list frames, long long held)
+    @cython.locals(left=int)
     cpdef _advance(self)
+    cdef _schedule(self)
     cdef _release(self, long long size)
     cdef bint _may_continue(self) except -1
     cdef _send(self, list answer)

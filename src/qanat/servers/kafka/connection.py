@@ -4,6 +4,8 @@
 A handler answers at once (a list of chunks), parks its answer (a future), or must finish something slow before the
 next request is handled (a coroutine). Nothing polls, and an answer at once needs no task.
 
+A client that sends many requests at once has as many handled in a turn of the loop as `REQUESTS_PER_TURN` says.
+
 Back-pressure: reading stops while the client does not take its answers, while too many of its requests or their bytes
 are unanswered, or while all connections together hold more request bytes than the broker allows (`connection_limits`).
 
@@ -70,6 +72,8 @@ def lazy_buffer(size: int) -> mmap.mmap:
     return mmap.mmap(-1, size)
 
 
+REQUESTS_PER_TURN = 512
+"""Most requests of one client that are handled before the others have their turn: a read may bring three thousand."""
 ANSWERS_PER_WRITE = 64
 """Most small answers in one write; their requests came together, so none waits long for the last."""
 
@@ -120,6 +124,8 @@ class KafkaConnection:
         self._held_by: asyncio.Task[Answer | Parked] | None = None
         self._cancellables: OrderedSet[Cancellable] = OrderedSet()
         """Work that ends with this client."""
+        self._is_scheduled = False
+        """Whether requests are handled in the next turn of the loop."""
         self.is_reading = True
         self.conversation: SaslExchange | None = None
         """The authentication that the client still owes; None where it is done or not required."""
@@ -320,7 +326,12 @@ class KafkaConnection:
     def _advance(self) -> None:
         """Handle waiting requests, as far as the limits allow now."""
         waiting, slots = self._waiting, self._slots
+        left = REQUESTS_PER_TURN
         while waiting and self._held_by is None and self._may_continue():
+            if not left:
+                self._schedule()
+                break
+            left -= 1
             frame = waiting.popleft()
             try:
                 outcome = self._handle(frame, self)
@@ -338,6 +349,16 @@ class KafkaConnection:
                 self._take(slot, outcome)
         self._send_small()
         self.regulate()
+
+    def _schedule(self) -> None:
+        """Handle more requests after what else the loop has to do."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._is_scheduled = False
+        self._advance()
 
     def _release(self, size: int) -> None:
         self._unanswered_bytes -= size
