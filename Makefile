@@ -6,7 +6,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 ARGS   ?=
-# Tests run in this many processes: five, or three where they take long. More than two cores have, because tests wait
+# Tests run in this many processes: six, or three where they take long. More than two cores have, because tests wait
 # for brokers and clients most of their time. A failure reads the same in one: make test JOBS=0
 JOBS   ?=
 # make sim: how long, and which seeds (a range such as 1-200, or one seed to replay)
@@ -44,7 +44,7 @@ demo: $(READY) ## the demonstration: a broker, the pipeline on Spark, the log; f
 	@$(BIN)/python -m demo $(ARGS)
 
 test: $(READY) ## run the tests; make test ARGS="-k retention -x"
-	@$(BIN)/python -m pytest -q -n $(or $(JOBS),5) --dist loadscope --hypothesis-profile=ci -m "not long" --durations=15 --durations-min=5 $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(or $(JOBS),6) --dist loadscope --hypothesis-profile=ci -m "not long" --durations=15 --durations-min=5 $(ARGS)
 
 test-long: $(READY) ## the tests that take long, or compare with Apache Kafka where it is available; 45 minutes at most
 	@$(BIN)/python -m pytest -q -n $(or $(JOBS),3) --dist loadscope --hypothesis-profile=ci -m long $(ARGS)

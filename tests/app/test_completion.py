@@ -25,7 +25,7 @@ def script_for(shell: str) -> str:
     return printed.getvalue()
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", ["bash", *(pytest.param(shell, marks=pytest.mark.long) for shell in ("zsh", "fish"))])
 def test_a_script_names_the_commands_and_the_shell_can_read_it(shell: str) -> None:
     script = script_for(shell)
 

@@ -50,7 +50,13 @@ def is_checkpointed(data: Path) -> bool:
     return found is not None and found.headers is not None and found.headers.next_offset == COUNT
 
 
-@pytest.mark.parametrize(("byte", "number"), [(1, 7), (3, 4), (0, 2)])
+_GUARDS = [pytest.mark.long, pytest.mark.data]
+
+
+@pytest.mark.parametrize(
+    ("byte", "number"),
+    [(3, 4), pytest.param(1, 7, marks=_GUARDS), pytest.param(0, 2, marks=_GUARDS)],
+)
 def test_one_flipped_bit_of_a_base_offset_takes_one_batch(tmp_path: Path, byte: int, number: int) -> None:
     data = tmp_path / "data"
     line = ("--port", "0", "--data-dir", str(data), "-X", "log.flush.offset.checkpoint.interval.ms=200")

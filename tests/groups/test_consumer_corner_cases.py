@@ -282,6 +282,7 @@ def test_c54_when_all_members_die_at_once_the_offsets_stay_for_seven_days() -> N
     assert shell.shard.ledger == shell.replayed()
 
 
+@pytest.mark.long
 def test_c55_a_thousand_members_join_and_nobody_gets_more_than_its_share() -> None:
     shell = Shell(GroupSettings(group_consumer_max_size=1_000))
     shell.topics.make("orders", 250)

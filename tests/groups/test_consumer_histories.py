@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import ClassVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -311,6 +312,8 @@ class ConsumerHistories(RuleBasedStateMachine):
         self.seen["settled with classic members"] += bool(group.classic_members)
 
 
+@pytest.mark.long
+@pytest.mark.data
 def test_random_histories_keep_their_invariants() -> None:
     ConsumerHistories.seen.clear()
     run_state_machine_as_test(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import ClassVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -191,6 +192,8 @@ class ShareHistories(RuleBasedStateMachine):
             assert bool(worker.assigned) == any(topic in topics.counts for topic in worker.topics)
 
 
+@pytest.mark.long
+@pytest.mark.data
 def test_random_histories_keep_their_invariants() -> None:
     ShareHistories.seen.clear()
     run_state_machine_as_test(

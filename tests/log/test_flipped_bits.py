@@ -213,9 +213,14 @@ CASES = [
     for kind, settings in (("plain", PLAIN), ("compacted", COMPACTED))
     for is_clean in (False, True)
 ]
+QUICK_CASES = [
+    CASES[0],
+    *(pytest.param(*case.values, id=case.id, marks=[pytest.mark.long, pytest.mark.data]) for case in CASES[1:]),
+]
+"""One is part of `make test`, the others of `make test-data`."""
 
 
-@pytest.mark.parametrize(("settings", "is_clean"), CASES)
+@pytest.mark.parametrize(("settings", "is_clean"), QUICK_CASES)
 def test_no_flipped_bit_is_read_as_something_else(
     settings: LogSettings, is_clean: bool, request: pytest.FixtureRequest
 ) -> None:
@@ -224,7 +229,7 @@ def test_no_flipped_bit_is_read_as_something_else(
         check_flip(image, path, bit)
 
 
-@pytest.mark.parametrize(("settings", "is_clean"), CASES)
+@pytest.mark.parametrize(("settings", "is_clean"), QUICK_CASES)
 def test_no_file_of_any_length_is_read_as_something_else(settings: LogSettings, is_clean: bool) -> None:
     image = image_of(settings, is_clean=is_clean)
     every = [(path, length) for path in sorted(image.files) for length in range(len(image.files[path]))]

@@ -173,6 +173,8 @@ def test_whatever_follows_the_last_sound_batch_is_cut_off(tail: str) -> None:
     assert_goes_on(torn, log.end_offset)
 
 
+@pytest.mark.long
+@pytest.mark.data
 def test_below_the_recovery_point_a_flipped_bit_is_damage_and_no_end() -> None:
     log, content = written(batches())
     name = LOG.rpartition("/")[2]
@@ -270,6 +272,8 @@ def test_a_sealed_segment_of_any_length_keeps_its_offsets_and_says_what_is_gone(
             assert_goes_on(damaged, log.end_offset)
 
 
+@pytest.mark.long
+@pytest.mark.data
 def test_a_flipped_bit_in_a_sealed_segment_is_found_by_looking_and_survived_by_reading() -> None:
     log, content = written(batches(), is_rolled=True)
     name = LOG.rpartition("/")[2]

@@ -91,7 +91,9 @@ def state_at(end: int) -> tuple[object, ...]:
     return state(written(SimDisk(1), end))
 
 
-@pytest.mark.parametrize("end", [9, 7, 2, 0])
+@pytest.mark.parametrize(
+    "end", [9, 0, *(pytest.param(end, marks=[pytest.mark.long, pytest.mark.data]) for end in (7, 2))]
+)
 def test_a_power_cut_in_a_truncation_leaves_a_sound_log_that_is_not_too_short(end: int) -> None:
     found = set()
     for before, disk in cuts(lambda log: truncate(log, end)):

@@ -43,6 +43,7 @@ def compiled_in(wheel: Path) -> list[str]:
     return [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith((".so", ".pyd"))]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not HAS_COMPILER, reason="there is no C compiler on this machine")
 def test_with_a_compiler_the_wheel_is_compiled_and_tagged(toy: Path) -> None:
     wheel, output = build_wheel(toy, toy / "dist")
@@ -84,6 +85,7 @@ def test_with_a_compiler_nothing_of_the_core_stays_interpreted() -> None:
     assert interpreted == [], "make setup compiles; its notice says why it could not"
 
 
+@pytest.mark.long
 def test_a_release_that_would_stay_interpreted_fails(toy: Path) -> None:
     said = refused_build(toy, QANAT_RELEASE="1", CC="no-such-compiler", LDSHARED="no-such-compiler")
 

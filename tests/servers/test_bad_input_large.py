@@ -19,9 +19,12 @@ from tools.codec.schema import Layout
 from qanat.api.api_table import SERVED, ServedApi
 from qanat.model.errors import QanatError
 from qanat.wire.kafka.reading import BYTES_PER_UNIT, FREE_UNITS, REQUEST_UNITS
+from qanat.wire.kafka.registry import ApiKey
 
 GROWTH_BYTES = 200 * 1024 * 1024
 _FEW_ROWS = 100
+QUICK = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.OFFSET_COMMIT)
+"""What `make test` looks at; `make test-long` looks at all others."""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +70,11 @@ def is_read(served: ServedApi, body: bytes, most_units: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("served", SERVED.values(), ids=lambda served: served.api.name)
+@pytest.mark.parametrize(
+    "served",
+    [pytest.param(one, marks=[] if one.key in QUICK else [pytest.mark.long]) for one in SERVED.values()],
+    ids=lambda served: served.api.name,
+)
 def test_the_largest_request_keeps_no_client_waiting_for_long(victim: Victim, served: ServedApi) -> None:
     body = largest(served)
     if body is None:

@@ -199,6 +199,8 @@ BUGS: list[Callable[[MonkeyPatch], None]] = [
     write_epochs_after_sealing,
 ]
 
+QUICK = BUGS[::3]
+"""What `make test` looks for; `make test-data` looks for all others."""
 
 FIRST_SEEDS = {
     "acknowledge_what_came_during_the_flush": 2,
@@ -222,7 +224,11 @@ def seeds_until_found(first: int) -> int | None:
     return None
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+@pytest.mark.parametrize(
+    "bug",
+    [pytest.param(bug, marks=[] if bug in QUICK else [pytest.mark.long, pytest.mark.data]) for bug in BUGS],
+    ids=lambda bug: bug.__name__,
+)
 def test_the_sweep_finds(bug: Callable[[MonkeyPatch], None], monkeypatch: MonkeyPatch) -> None:
     bug(monkeypatch)
 

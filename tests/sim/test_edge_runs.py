@@ -12,6 +12,9 @@ from verify.edge.bug_bank import BUGS, EdgeBug, search
 from verify.edge.run import EdgeRun
 
 SEEDS = range(1, 31)
+QUICK = 8
+"""So many seeds are part of `make test`, the others of `make test-data`; of the bugs, every third."""
+_GUARDS = [pytest.mark.long, pytest.mark.data]
 
 
 @cache
@@ -22,7 +25,7 @@ def run_of(seed: int) -> EdgeRun:
     return run
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[] if seed <= QUICK else _GUARDS) for seed in SEEDS])
 def test_nothing_is_lost_or_doubled_whatever_fails(seed: int) -> None:
     run_of(seed)
 
@@ -41,6 +44,8 @@ def test_one_seed_gives_one_history() -> None:
     assert first.world.faults == second.world.faults
 
 
+@pytest.mark.long
+@pytest.mark.data
 def test_the_runs_contain_every_fault() -> None:
     seen: dict[str, int] = {}
     for seed in SEEDS:
@@ -67,12 +72,16 @@ def test_the_runs_contain_every_fault() -> None:
     }
 
 
-@pytest.mark.parametrize("seed", [294, 400, 426, 470, 609, 680])
+@pytest.mark.parametrize("seed", [294, 426, *(pytest.param(seed, marks=_GUARDS) for seed in (400, 470, 609, 680))])
 def test_an_unclean_election_and_retention_together_leave_nothing_behind(seed: int) -> None:
     """A batch across the end, a parent that is stopped, a parent's gap, retention of the parent alone."""
     run_of(seed)
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+@pytest.mark.parametrize(
+    "bug",
+    [pytest.param(bug, marks=_GUARDS if at % 3 else []) for at, bug in enumerate(BUGS)],
+    ids=lambda bug: bug.name,
+)
 def test_a_bug_of_the_bank_is_found_by_its_seed(bug: EdgeBug) -> None:
     assert search(bug, 1, bug.found_at) == bug.found_at

@@ -34,7 +34,7 @@ def _is_suspected(stage: Stage, machine: Machine) -> bool:
     return stage._truth.peek(keys.failure_report(machine.node_id)) is not None
 
 
-@pytest.mark.parametrize("brokers", [2, 3, 5])
+@pytest.mark.parametrize("brokers", [2, 3, pytest.param(5, marks=[pytest.mark.long, pytest.mark.data])])
 def test_c18_one_link_that_refuses_evicts_nobody(brokers: int) -> None:
     async def script(stage: Stage) -> None:
         assert await stage.send(b"before") == 0

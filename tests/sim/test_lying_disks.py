@@ -63,6 +63,14 @@ async def start_all(stage: Stage) -> None:
     await asyncio.gather(*(machine.start() for machine in stage.machines))
 
 
+_GUARDS = [pytest.mark.long, pytest.mark.data]
+
+
+def _marks(bit: int) -> list[pytest.MarkDecorator]:
+    """Each eighth bit is part of `make test`; each fifth of `make test-data`."""
+    return [] if bit % 8 == 0 else _GUARDS if bit % 5 == 0 else [pytest.mark.long]
+
+
 @pytest.mark.parametrize("waited_s", [1.0, _CHECKPOINTED_S], ids=["above the checkpoint", "below the checkpoint"])
 @pytest.mark.parametrize("byte", [1, 14, 64], ids=["base offset", "leader epoch", "record"])
 def test_t8_one_flipped_bit_costs_nothing_and_is_repaired(waited_s: float, byte: int) -> None:
@@ -83,9 +91,7 @@ def test_t8_one_flipped_bit_costs_nothing_and_is_repaired(waited_s: float, byte:
 
 
 @pytest.mark.parametrize("batch", [0, 9], ids=["the first batch", "the last batch"])
-@pytest.mark.parametrize(
-    "bit", [pytest.param(bit, marks=[pytest.mark.long] if bit % 5 else []) for bit in range(8 * 12, 8 * 16)]
-)
+@pytest.mark.parametrize("bit", [pytest.param(bit, marks=_marks(bit)) for bit in range(8 * 12, 8 * 16)])
 def test_t8_a_flipped_leader_epoch_costs_nothing_and_its_copy_catches_up(bit: int, batch: int) -> None:
     async def script(stage: Stage) -> None:
         values = await send_ten(stage)
@@ -237,7 +243,7 @@ def test_flushing_that_is_switched_on_while_a_crashed_replica_is_in_doubt_does_n
     play(script, is_synced=False)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=_GUARDS) for seed in (2, 3, 4))])
 def test_all_come_back_at_once_and_a_leader_is_elected_at_once(seed: int) -> None:
     """A broker that was asked while it registered was not asked again, and the election waited for the bound."""
 

@@ -76,6 +76,8 @@ def test_minutes_pass_in_no_time_and_every_record_is_handled() -> None:
     assert len(invoices) == 30
 
 
+@pytest.mark.long
+@pytest.mark.data
 def test_one_seed_is_one_history() -> None:
     assert history(3) == history(3)
 

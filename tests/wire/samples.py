@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
 from qanat.wire.batch_header import batch_crc
@@ -12,6 +13,10 @@ from qanat.wire.compression import Codec
 
 LIMIT = 64 * 1024 * 1024
 CODECS = list(Codec)
+QUICK_CODECS = [
+    pytest.param(codec, marks=[] if codec in (Codec.NONE, Codec.LZ4) else [pytest.mark.long]) for codec in CODECS
+]
+"""For properties: two in `make test`, the others in `make test-long`."""
 NOW = 1_700_000_000_000
 
 fields = st.none() | st.binary(max_size=40)

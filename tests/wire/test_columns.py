@@ -10,7 +10,18 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from tests.wire.conftest import Wire
-from tests.wire.samples import CODECS, LIMIT, NOW, build, contents, plain, raw_record, varint, with_payload
+from tests.wire.samples import (
+    CODECS,
+    LIMIT,
+    NOW,
+    QUICK_CODECS,
+    build,
+    contents,
+    plain,
+    raw_record,
+    varint,
+    with_payload,
+)
 
 from qanat.model.errors import BatchTooLargeError, CorruptBatchError, InvalidRecordError
 from qanat.wire.batch_header import check_batch
@@ -60,7 +71,7 @@ def as_rows(records: list[Any]) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("codec", QUICK_CODECS)
 @given(content=contents)
 def test_columns_hold_what_the_records_hold(wire: Wire, codec: Codec, content: list[tuple[Any, ...]]) -> None:
     first = build(wire.records, content)
@@ -118,7 +129,7 @@ def test_a_header_key_that_is_no_text_is_mended(wire: Wire) -> None:
     assert wire.records.decode_records(batches[0], LIMIT)[0].headers == (("a\ufffdb", None),)
 
 
-@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("codec", QUICK_CODECS)
 @given(content=contents)
 def test_columns_become_batches_again(wire: Wire, codec: Codec, content: list[tuple[Any, ...]]) -> None:
     dense = [(*rest, 1) for *rest, _distance in content]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.wire.conftest import Wire
-from tests.wire.samples import CODECS, LIMIT, NOW, build, contents, plain
+from tests.wire.samples import LIMIT, NOW, QUICK_CODECS, build, contents, plain
 
 from qanat.model.errors import InvalidRecordError
 from qanat.wire.batch_header import HEADER_SIZE, check_stored_batch, read_header
@@ -23,7 +23,7 @@ def test_keys_come_with_offsets_and_tombstones(wire: Wire) -> None:
     assert keys == [(r.offset, r.key, r.value is None) for r in records]
 
 
-@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("codec", QUICK_CODECS)
 @given(content=contents, data=st.data())
 def test_retained_records_are_the_ones_decided_on(
     wire: Wire, codec: Codec, content: list[tuple[Any, ...]], data: st.DataObject

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from tests.wire.conftest import Wire
 from tests.wire.judges import JUDGES, Judge
-from tests.wire.samples import CODECS, LIMIT, NOW, build, contents, plain
+from tests.wire.samples import CODECS, LIMIT, NOW, QUICK_CODECS, build, contents, plain
 
 from qanat.model.errors import InvalidRecordError
 from qanat.wire.batch_header import HEADER_SIZE, batch_crc, check_batch, read_header
@@ -17,7 +17,7 @@ from qanat.wire.compression import Codec
 JUDGEMENTS = [pytest.param(judge, codec, id=f"{judge.name}-{codec.name}") for judge in JUDGES for codec in CODECS]
 
 
-@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("codec", QUICK_CODECS)
 @given(content=contents)
 def test_what_is_encoded_comes_back(wire: Wire, codec: Codec, content: list[tuple[Any, ...]]) -> None:
     records = build(wire.records, content, base_offset=1000)

@@ -55,7 +55,9 @@ def test_every_figure_is_measured_and_nothing_is_left_behind(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("figure", ["lookup", "open", "memory"])
+@pytest.mark.parametrize(
+    "figure", ["lookup", *(pytest.param(figure, marks=pytest.mark.long) for figure in ("open", "memory"))]
+)
 def test_what_needs_a_directory_that_was_prepared_is_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], figure: str
 ) -> None:

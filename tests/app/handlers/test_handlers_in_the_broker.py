@@ -264,6 +264,8 @@ def test_handlers_that_take_their_process_along_are_started_again_and_the_broker
         found.serves()
 
 
+@pytest.mark.long
+@pytest.mark.data
 def test_a_handler_that_wants_all_memory_gets_an_error_and_its_pause_is_seen(tmp_path: Path) -> None:
     module = HANDLERS.format(name="hog", body="bytearray(1 << 33)")
     with running(tmp_path, "hog:app", "handlers.memory.max.bytes=500000000", modules={"hog": module}) as found:

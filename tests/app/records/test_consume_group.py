@@ -90,6 +90,7 @@ def test_without_commit_a_group_stays_where_it_stands(broker_address: str) -> No
     assert (looked, taken, rest) == (["0", "1", "2"], ["0", "1"], ["2"])
 
 
+@pytest.mark.long
 def test_one_member_too_many_waits_for_its_turn(broker_address: str, tmp_path: Path) -> None:
     produce(broker_address, "cg-spare", range(1), partitions=1)
     arguments = ("cg-spare", "--group", "cg-5", "-b", broker_address)

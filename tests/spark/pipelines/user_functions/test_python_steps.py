@@ -89,6 +89,8 @@ def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.modules.pop(name, None)
 
 
+@pytest.mark.long
+@pytest.mark.data
 def test_functions_compute_tables_and_their_errors_name_step_and_record(
     qanat_pipeline: PipelineTests, pipeline: Path
 ) -> None:
