@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from qanat.servers.http.admin.load_watch import LoadWatch
+from qanat.servers.http.admin.partition_problems import PartitionProblems
 from qanat.servers.http.admin.traffic import Traffic
 from qanat.servers.http.authentication import HttpAuthentication
 from qanat.servers.http.caller import CLIENT_ID
@@ -14,6 +15,7 @@ from qanat.servers.http.edge.up_sessions import UpSessions
 from qanat.servers.http.groups.lag_reports import LagReports
 from qanat.servers.http.groups.members import Members
 from qanat.servers.http.kafka_gateway import KafkaGateway
+from qanat.servers.http.kept_answers import KeptAnswers
 from qanat.servers.http.known_hosts import KnownHosts
 from qanat.servers.http.records.idempotency import Idempotency
 from qanat.servers.http.records.partition_reads import PartitionReads
@@ -61,6 +63,8 @@ class HttpContext:
         self.lags = LagReports(self.gateway)
         self.traffic = Traffic(self.gateway)
         self.load = LoadWatch(self.gateway)
+        self.listings = KeptAnswers()
+        self.partition_problems = PartitionProblems(broker)
         self.streams = Streams(settings.http_streams_per_client)
         self.searching = asyncio.Semaphore(1)
         """Whoever searches records waits for it."""

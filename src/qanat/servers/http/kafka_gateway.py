@@ -14,7 +14,7 @@ Rule 2: a write whose connection to another broker broke is repeated by `forward
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -127,6 +127,16 @@ class KafkaGateway:
             return
         if not self.security.access(self.broker, caller, 0).may_group(Operation.DESCRIBE, group):
             raise problem_of(ErrorCode.GROUP_AUTHORIZATION_FAILED, f"group {group}")
+
+    def view_of(self, caller: HttpCaller) -> tuple[Hashable, ...] | None:
+        """Equal for callers who see the same, by rules that are the same; None where that cannot be known."""
+        interceptor, security = self._intercepted.interceptor, self.security
+        if interceptor is not None and interceptor is not authorize:
+            return None
+        if security is None or security.authorizer is None:
+            return ("everything",)
+        permissions = security.access(self.broker, caller, 0).permissions
+        return None if permissions.revision < 0 else (permissions, permissions.revision)
 
     def group_filter(self, caller: HttpCaller) -> Callable[[str], bool] | None:
         """Says which groups a caller may see; None where it may see all."""

@@ -49,32 +49,51 @@ class Window(NamedTuple):
 
 
 def window_of(
-    rows: Sequence[Row], number_of: Callable[[Row], float] | None, name_of: Callable[[Row], str], query: WindowQuery
+    rows: Iterable[Row], number_of: Callable[[Row], float] | None, name_of: Callable[[Row], str], query: WindowQuery
 ) -> Window:
-    """The rows with the largest numbers first; by name where there is no number, and among equal ones.
+    """The rows with the largest numbers first; by name where there is no number, and among equal ones."""
+    return window_in(in_order(rows, number_of, name_of, query), number_of, name_of, query)
+
+
+def in_order(
+    rows: Iterable[Row], number_of: Callable[[Row], float] | None, name_of: Callable[[Row], str], query: WindowQuery
+) -> Sequence[Row]:
+    """All rows as the query wants them."""
+    ordered = sorted(rows, key=_place_by(number_of, name_of, query))
+    if query.reverse and number_of is None:
+        ordered.reverse()
+    return ordered
+
+
+def window_in(
+    ordered: Sequence[Row], number_of: Callable[[Row], float] | None, name_of: Callable[[Row], str], query: WindowQuery
+) -> Window:
+    """The part of ordered rows that the query asks for.
 
     The token holds number and name of the last row: where numbers change between two pages, a row may be on both or on
     none, and pages still come to an end.
     """
-    sign = 1 if query.reverse else -1
-
-    def place_of(row: Row) -> tuple[float, str]:
-        return (0 if number_of is None else sign * number_of(row)), name_of(row)
-
-    ordered = sorted(rows, key=place_of)
-    is_backwards = query.reverse and number_of is None
-    if is_backwards:
-        ordered.reverse()
+    place_of = _place_by(number_of, name_of, query)
     begin = query.offset
     if query.page_token is not None:
         after = (0, query.page_token) if number_of is None else _place(query.page_token)
         places = [place_of(row) for row in ordered]
+        is_backwards = query.reverse and number_of is None
         begin = sum([place >= after if is_backwards else place <= after for place in places])
-    shown = ordered[begin : begin + query.limit]
+    shown = list(ordered[begin : begin + query.limit])
     if begin + len(shown) >= len(ordered) or not shown:
         return Window(shown, None, len(ordered))
     last = place_of(shown[-1])
     return Window(shown, last[1] if number_of is None else msgspec.json.encode(last).decode(), len(ordered))
+
+
+def _place_by(
+    number_of: Callable[[Row], float] | None, name_of: Callable[[Row], str], query: WindowQuery
+) -> Callable[[Row], tuple[float, str]]:
+    if number_of is None:
+        return lambda row: (0, name_of(row))
+    sign = 1 if query.reverse else -1
+    return lambda row: (sign * number_of(row), name_of(row))
 
 
 def _place(token: str) -> tuple[float, str]:

@@ -7,17 +7,13 @@ Rule: where HTTP requires authentication, a client without it learns the status 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from qanat.broker.runtime.cooperative_yield import CooperativeYield
-from qanat.cluster import values
-from qanat.cluster.election_waits import replica_problems
-from qanat.cluster.image import MetadataImage
-from qanat.cluster.proofs import Evidence
-from qanat.model.error_codes import ErrorCode
+from qanat.servers.http.admin.partition_problems import DegradedPartition
 from qanat.servers.http.exchange import Exchange
 from qanat.servers.http.operations import Operation
 from qanat.servers.http.reply import Reply
@@ -30,15 +26,6 @@ if TYPE_CHECKING:
 
 Status = Literal["HEALTHY", "DEGRADED", "UNHEALTHY"]
 _SHOWN_MAX = 100
-
-
-class DegradedPartition(msgspec.Struct):
-    """A partition that does not serve as it should."""
-
-    topic: str
-    partition: int
-    leader: int
-    problem: str
 
 
 class HandlerHealth(msgspec.Struct):
@@ -138,21 +125,9 @@ async def health_of(context: HttpContext, sees: Callable[[str], bool]) -> Health
     """The health of this node; `sees` says which topics are named."""
     broker = context.broker
     image = broker.metadata.image
-    degraded: list[DegradedPartition] = []
-    count = partitions = 0
-    async for topic in CooperativeYield().over(list(image.topics.values())):
-        if topic.name not in image.topics:
-            continue
-        partitions += len(topic.partitions)
-        for number in range(len(topic.partitions)):
-            problem = _problem(context, topic.name, number)
-            if problem is not None:
-                count += 1
-                if len(degraded) < _SHOWN_MAX and sees(topic.name):
-                    leader = image.state(topic, number).leader
-                    degraded.append(DegradedPartition(topic.name, number, leader, problem))
+    partitions, degraded = await context.partition_problems.found()
     reason = None
-    status: Status = "DEGRADED" if count else "HEALTHY"
+    status: Status = "DEGRADED" if degraded else "HEALTHY"
     failed = broker.runtime.directory.state.failure
     if failed is not None:
         status, reason = "UNHEALTHY", str(failed)
@@ -168,8 +143,8 @@ async def health_of(context: HttpContext, sees: Callable[[str], bool]) -> Health
         len(image.brokers),
         len(image.topics),
         partitions,
-        count,
-        degraded,
+        len(degraded),
+        list(islice((one for one in degraded if sees(one.topic)), _SHOWN_MAX)),
         reason,
         [_handler_health(app.name, worker) for app in broker.handler_apps for worker in app.workers] or UNSET,
         _edge(broker.edge_node, sees),
@@ -218,34 +193,6 @@ def _outbox(one: UpSender) -> EdgeOutbox:
 def _handler_health(app: str, worker: HandlerProcess) -> HandlerHealth:
     problem = worker.report.problem or worker.problem or None
     return HandlerHealth(app, worker.number, worker.state, worker.pid, problem)
-
-
-def _problem(context: HttpContext, name: str, number: int) -> str | None:
-    """The problem of a partition, as far as this node sees it."""
-    broker = context.broker
-    image = broker.metadata.image
-    topic = image.topics[name]
-    state = image.state(topic, number)
-    if state.leader < 0 or state.leader not in image.brokers:
-        return "; ".join(["it has no leader", *_faults(image, topic, number)])
-    if state.leader == broker.node_id:
-        found = broker.lookup.led(name, number)
-        if isinstance(found, ErrorCode):
-            return found.name
-        if found.lacks_replicas:
-            return f"{found.in_sync_replicas} replicas are in sync, {found.needed_in_sync} are needed"
-    faults = _faults(image, topic, number)
-    if len(state.in_sync) < len(state.replicas):
-        faults.insert(0, f"{len(state.in_sync)} of {len(state.replicas)} replicas are in sync")
-    return "; ".join(faults) or None
-
-
-def _faults(image: MetadataImage, topic: values.Topic, number: int) -> list[str]:
-    """The damaged or offline replicas, as their brokers report."""
-    if not image.replica_faults:
-        return []
-    evidence = Evidence(faults=image.replica_faults.get((topic.topic_id, number), {}))
-    return replica_problems(image.state(topic, number), evidence)
 
 
 def _every_topic(name: str) -> bool:

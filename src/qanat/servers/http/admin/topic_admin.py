@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -15,7 +15,7 @@ from qanat.servers.http.admin.config_admin import ConfigChanges, alter, set_conf
 from qanat.servers.http.exchange import Exchange
 from qanat.servers.http.inputs import RequestBody
 from qanat.servers.http.operations import Operation
-from qanat.servers.http.paging import WindowQuery, window_of
+from qanat.servers.http.paging import WindowQuery, in_order, window_in
 from qanat.servers.http.problems import Problem, check
 from qanat.servers.http.records.record_parsing import TopicName
 from qanat.servers.http.reply import Reply
@@ -184,21 +184,38 @@ async def list_topics(exchange: Exchange) -> TopicPage:
     query: TopicsQuery = exchange.query
     context = exchange.context
     image = context.broker.metadata.image
-    names = await context.topics.names(exchange.caller)
-    if query.internal:
-        names += [name for name, topic in image.topics.items() if topic.is_internal]
-    if query.search is not None:
-        names = [name for name in names if query.search.lower() in name.lower()]
-    names = [name for name in dict.fromkeys(names) if name in image.topics]
     has_traffic = query.traffic or query.sort not in ("name", "partitions")
     is_known = has_traffic and await context.traffic.ready()
     lags = await context.lags.by_topic(context.gateway.group_filter(exchange.caller)) if has_traffic else {}
-    window = window_of(names, _number(exchange, query.sort, lags), str, query)
+    number_of = _number(exchange, query.sort, lags)
+
+    async def ordered() -> Sequence[str]:
+        return in_order(await _names(exchange), number_of, str, query)
+
+    if query.sort in ("name", "partitions"):
+        rows = await ordered()
+    else:
+        seen = context.gateway.view_of(exchange.caller)
+        question = seen and ("topics", seen, query.internal, query.search, query.sort, query.reverse)
+        rows = await context.listings.get(question, ordered)
+    window = window_in(rows, number_of, str, query)
     views = [view_of(exchange, image.topics[name]) for name in window.rows if name in image.topics]
     if is_known:
         for view in views:
             view.traffic = traffic_of(exchange, view.name, lags)
     return TopicPage(views, window.token, window.total)
+
+
+async def _names(exchange: Exchange) -> list[str]:
+    """The topics that the query asks for."""
+    query: TopicsQuery = exchange.query
+    topics = exchange.context.broker.metadata.image.topics
+    names = await exchange.context.topics.names(exchange.caller)
+    if query.internal:
+        names += [name for name, topic in topics.items() if topic.is_internal]
+    if query.search is not None:
+        names = [name for name in names if query.search.lower() in name.lower()]
+    return [name for name in dict.fromkeys(names) if name in topics]
 
 
 def _number(exchange: Exchange, sort: str, lags: Mapping[str, int]) -> Callable[[str], float] | None:

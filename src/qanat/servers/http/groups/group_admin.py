@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -12,7 +13,7 @@ from qanat.servers.http.groups.committed_offsets import Committed, commit, fetch
 from qanat.servers.http.groups.group_description import MemberView, members_of
 from qanat.servers.http.inputs import RequestBody
 from qanat.servers.http.operations import Operation
-from qanat.servers.http.paging import WindowQuery, window_of
+from qanat.servers.http.paging import WindowQuery, in_order, window_in, window_of
 from qanat.servers.http.problems import Problem, check
 from qanat.servers.http.records.consume import time_of
 from qanat.servers.http.records.partition_reads import LATEST
@@ -166,6 +167,27 @@ class GroupsQuery(WindowQuery, frozen=True):
 
 async def list_groups(exchange: Exchange) -> GroupPage:
     query: GroupsQuery = exchange.query
+    if query.sort == "name":
+        window = window_of(await _groups(exchange), None, _name_of, query)
+    else:
+        number_of = _lag_of if query.sort == "lag" else _time_lag_of
+
+        async def ordered() -> Sequence[GroupView]:
+            rows = await _groups(exchange)
+            await _add_lag(exchange, rows)
+            return in_order(rows, number_of, _name_of, query)
+
+        seen = exchange.context.gateway.view_of(exchange.caller)
+        question = seen and ("groups", seen, query.state, query.type, query.search, query.sort, query.reverse)
+        window = window_in(await exchange.context.listings.get(question, ordered), number_of, _name_of, query)
+    if query.lag or query.sort != "name":
+        await _add_lag(exchange, window.rows)  # After paging: a page costs what it shows.
+    return GroupPage(*window)
+
+
+async def _groups(exchange: Exchange) -> list[GroupView]:
+    """The groups of all brokers that the query asks for."""
+    query: GroupsQuery = exchange.query
     request = ListGroupsRequest([query.state] if query.state else [], [query.type] if query.type else [])
     rows: list[GroupView] = []
     for node_id in sorted(exchange.context.broker.metadata.image.brokers):
@@ -178,14 +200,11 @@ async def list_groups(exchange: Exchange) -> GroupPage:
             for one in response.groups
             if query.search is None or query.search.lower() in one.group_id.lower()
         ]
-    if query.sort == "name":
-        window = window_of(rows, None, lambda one: one.group, query)
-        if query.lag:
-            await _add_lag(exchange, window.rows)  # After paging: a page costs what it shows.
-        return GroupPage(*window)
-    await _add_lag(exchange, rows)
-    number_of = _lag_of if query.sort == "lag" else _time_lag_of
-    return GroupPage(*window_of(rows, number_of, lambda one: one.group, query))
+    return rows
+
+
+def _name_of(row: GroupView) -> str:
+    return row.group
 
 
 def _lag_of(row: GroupView) -> float:

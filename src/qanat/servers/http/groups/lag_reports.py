@@ -1,15 +1,13 @@
 """Reports of lag: what the collectors of all brokers have found, read and never computed.
 
-Each group's lag is with its coordinator (`broker.group_lag`). The reports of all brokers are fetched at
-most once in `KEPT_S`, for all clients together: ten browser tabs cost what one does.
+Each group's lag is with its coordinator (`broker.group_lag`). The reports of all brokers are fetched at most once in
+two seconds, and where there are many groups less often (`kept_answers`).
 
 Rule: reports are read under the broker's own name. What a caller may see of them is decided where they are shown.
 """
 
 from __future__ import annotations
 
-import asyncio
-import time
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,6 +16,7 @@ from qanat.api.configs.config_resources import ResourceType
 from qanat.api.configs.group_lag import NAME
 from qanat.groups.lag.reports import GroupLag, GroupLagDetails, LagReport
 from qanat.model.errors import QanatError
+from qanat.servers.http.kept_answers import KeptAnswer
 from qanat.servers.http.problems import Problem, check
 from qanat.wire.kafka.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -39,22 +38,20 @@ class LagReports:
 
     def __init__(self, gateway: KafkaGateway) -> None:
         self._gateway = gateway
-        self._read_s = -KEPT_S
-        self._groups: dict[str, GroupLag] = {}
-        self._reading = asyncio.Lock()
+        self._groups: KeptAnswer[dict[str, GroupLag]] = KeptAnswer(KEPT_S)
         self._by_topic: dict[str, int] = {}
         self._by_topic_of: dict[str, GroupLag] | None = None
         """The groups that `_by_topic` was made of."""
 
     async def groups(self) -> dict[str, GroupLag]:
         """By name; a broker that does not answer has none."""
-        async with self._reading:
-            if time.monotonic() - self._read_s >= KEPT_S:
-                self._groups = {}
-                for node_id in sorted(self._gateway.broker.metadata.image.brokers):
-                    self._groups |= await self._groups_of(node_id)
-                self._read_s = time.monotonic()
-            return self._groups
+        return await self._groups.get(self._read_all)
+
+    async def _read_all(self) -> dict[str, GroupLag]:
+        found: dict[str, GroupLag] = {}
+        for node_id in sorted(self._gateway.broker.metadata.image.brokers):
+            found |= await self._groups_of(node_id)
+        return found
 
     async def by_topic(self, sees: Callable[[str], bool] | None) -> dict[str, int]:
         """The largest lag of a group in each topic; `sees` says which groups count, all where it is None."""
