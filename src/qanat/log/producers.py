@@ -305,7 +305,7 @@ class Producers:
 
     def open_transactions(self, silent_since_ms: int | None = None) -> int:
         """How many transactions are open; with `silent_since_ms`, only those without a write since then."""
-        if silent_since_ms is None:
+        if silent_since_ms is None or not self._open:
             return len(self._open)
         return sum(self._states[producer_id].last_used_ms < silent_since_ms for producer_id in self._open)
 

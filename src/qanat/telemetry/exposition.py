@@ -33,13 +33,18 @@ class Family(Generic[Source]):
     kind: Kind
     meaning: str
     labels: tuple[str, ...]
-    collect: Callable[[Source], Iterable[Sample]]
+    collect: Callable[[Source], Iterable[Sample | None]]
+    """Its samples; None between two of them where one takes long to find."""
 
     def lines(self, source: Source) -> Iterator[str]:
-        """The family as text."""
+        """The family as text; an empty line where there is nothing yet, and others may have their turn."""
         yield f"# HELP {self.name} {_escaped(self.meaning)}\n"
         yield f"# TYPE {self.name} {self.kind}\n"
-        for labels, value in self.collect(source):
+        for sample in self.collect(source):
+            if sample is None:
+                yield ""
+                continue
+            labels, value = sample
             if isinstance(value, Histogram):
                 yield from _histogram_lines(self.name, labels, value)
             else:

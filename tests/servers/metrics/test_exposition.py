@@ -29,6 +29,15 @@ def test_numbers_and_labels_come_through() -> None:
     assert parsed("counter", [Sample({}, 7)]) == {("m_total",): 7}
 
 
+def test_a_family_that_takes_long_lets_others_have_their_turn_between_its_samples() -> None:
+    samples = [None, Sample({"a": "1"}, 1), None, None, Sample({"a": "2"}, 2)]
+    family: Family[None] = Family("m", "gauge", "What it is.", ("a",), lambda _: samples)
+
+    lines = list(family.lines(None))
+    assert lines.count("") == 3
+    assert [line for line in lines if line][2:] == ['m{a="1"} 1\n', 'm{a="2"} 2\n']
+
+
 def test_odd_labels_and_meanings_are_escaped() -> None:
     odd = 'a "b"\\\n{c}'
 

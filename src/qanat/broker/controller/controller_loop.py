@@ -204,6 +204,17 @@ class ControllerLoop:
             self.unclean_elections += sum(_is_unclean(change) for change in piece)
         return True
 
+    async def _leaders_to_move(self) -> list[PartitionChange]:
+        """Of all topics, some at a time: requests go first."""
+        found: list[PartitionChange] = []
+        topics = list(self._image.topics)
+        for first in range(0, len(topics), _TOPICS_AT_ONCE):
+            some = topics[first : first + _TOPICS_AT_ONCE]
+            moves = leaders_to_move(self._image, self._rules_of, self.proofs.evidence, some)
+            found += [move for move in moves if self._is_settled(move.after.leader)]
+            await asyncio.sleep(0)
+        return found
+
     async def _rebalance_for_ever(self) -> None:
         while True:
             await asyncio.sleep(self._settings.broker.leader_imbalance_check_interval_seconds)
@@ -211,8 +222,7 @@ class ControllerLoop:
                 continue
             try:
                 if self._settings.broker.auto_leader_rebalance_enable:
-                    moves = leaders_to_move(self._image, self._rules_of, self.proofs.evidence, list(self._image.topics))
-                    await self._carry_out([move for move in moves if self._is_settled(move.after.leader)])
+                    await self._carry_out(await self._leaders_to_move())
                 await self._auto_rebalance.complete_internal_topics()
                 await self._auto_rebalance.spread()
             except StoreUnavailableError:

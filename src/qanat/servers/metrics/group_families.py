@@ -11,7 +11,7 @@ from qanat.groups.consumer.group import ConsumerGroup, ConsumerGroupState
 from qanat.groups.lag.commit_window import LagState
 from qanat.groups.lag.reports import PartitionLag, TopicLag
 from qanat.groups.share.group import ShareGroup
-from qanat.servers.metrics.observed import Observed, ObservedFamily, single
+from qanat.servers.metrics.observed import AT_ONCE, Observed, ObservedFamily, single, summed
 from qanat.telemetry.exposition import Family, Sample
 from qanat.telemetry.share_counters import ShareCounters
 
@@ -33,11 +33,16 @@ def _every_group(observed: Observed) -> Iterator[ClassicGroup | ConsumerGroup | 
         yield from shard.ledger.shares.values()
 
 
-def _late_transactions(observed: Observed) -> float:
+def _late_transactions(observed: Observed) -> Iterator[Sample | None]:
     """Partitions with a transaction open for so long that its coordinator may not know of it."""
     longest_ms = observed.broker.current_settings.transactions.transaction_max_timeout_ms + _LATE_MS
     since_ms = observed.broker.runtime.clock_ms() - longest_ms
-    return sum(log.producers.open_transactions(since_ms) > 0 for log in observed.logs)
+    found = 0
+    for count, log in enumerate(observed.logs, 1):
+        found += log.producers.open_transactions(since_ms) > 0
+        if count % AT_ONCE == 0:
+            yield None
+    yield Sample({}, found)
 
 
 def _members(observed: Observed) -> float:
@@ -157,17 +162,18 @@ GROUPS: tuple[ObservedFamily, ...] = (
 )
 
 TRANSACTIONS: tuple[ObservedFamily, ...] = (
-    single(
+    summed(
         "qanat_transactions_open",
-        "gauge",
         "Open transactions, counted in every partition that they write to.",
-        lambda o: sum(log.producers.open_transactions() for log in o.logs),
+        lambda o: o.logs,
+        lambda log: log.producers.open_transactions(),
     ),
-    single(
+    Family(
         "qanat_partitions_with_late_transactions",
         "gauge",
         "Partitions with a transaction that should be over: its last write is older than `transaction.max.timeout.ms` "
         "and 15 s. `qanat transaction abort` ends one that hangs.",
+        (),
         _late_transactions,
     ),
     Family(

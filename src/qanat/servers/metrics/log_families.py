@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from qanat.log.runtime.staged_files import StagedFiles
-from qanat.servers.metrics.observed import ObservedFamily, per_log, single
+from qanat.servers.metrics.observed import ObservedFamily, per_log, single, summed
 from qanat.servers.metrics.process import disk_free_bytes, disk_size_bytes
 from qanat.telemetry.exposition import Kind
 
@@ -121,11 +121,11 @@ LOGS: tuple[ObservedFamily, ...] = (
         "Replicas of this broker that could not be opened or created.",
         lambda o: len(o.broker.local_replicas.offline_partitions()),
     ),
-    single(
+    summed(
         "qanat_log_partitions_damaged",
-        "gauge",
         "Replicas of this broker with records that cannot be read.",
-        lambda o: sum(1 for log in o.logs if log.damage),
+        lambda o: o.logs,
+        lambda log: bool(log.damage),
     ),
     single(
         "qanat_log_damage_found_total",

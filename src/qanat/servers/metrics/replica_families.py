@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from qanat.broker.replicas.partition import Partition
 from qanat.cluster.values import NO_LEADER
-from qanat.servers.metrics.observed import Observed, ObservedFamily, single
+from qanat.servers.metrics.observed import AT_ONCE, Observed, ObservedFamily, single, summed
 from qanat.servers.metrics.spare_replicas import lacks_spare
+from qanat.telemetry.exposition import Family, Sample
 
 
 def _leaderless(observed: Observed) -> int:
@@ -12,43 +16,43 @@ def _leaderless(observed: Observed) -> int:
     if not observed.broker.controller_loop.is_controller:
         return 0
     image = observed.broker.metadata.image
-    return sum(
-        image.state(topic, number).leader == NO_LEADER
-        for topic in image.topics.values()
-        for number in range(len(topic.partitions))
-    )
+    # A partition whose state was never written is led by its first replica.
+    found = [topic_id for (topic_id, _), state in image.partition_states.items() if state.leader == NO_LEADER]
+    existing = {topic.topic_id for topic in image.topics.values()} if found else set()
+    return sum(topic_id in existing for topic_id in found)
 
 
-def _follower_lag(observed: Observed) -> int:
+def _is_under_replicated(one: Partition) -> bool:
+    return one.leader is not None and len(one.leader.in_sync) < len(one.leader.replicas)
+
+
+def _follower_lag(observed: Observed) -> Iterator[Sample | None]:
     """Records that the slowest follower of any partition lacks; one that has not fetched yet is left out."""
-    lags = [
-        partition.log.end_offset - held
-        for partition in observed.broker.partitions.values()
-        if partition.leader is not None
-        for node_id in partition.leader.replicas
-        if node_id != observed.broker.node_id and (held := partition.leader.held_by(node_id)[1]) >= 0
-    ]
-    return max(lags, default=0)
+    most = 0
+    for count, partition in enumerate(observed.partitions, 1):
+        leader = partition.leader
+        for node_id in () if leader is None else leader.replicas:
+            if node_id != observed.broker.node_id and leader is not None and (held := leader.held_by(node_id)[1]) >= 0:
+                most = max(most, partition.log.end_offset - held)
+        if count % AT_ONCE == 0:
+            yield None
+    yield Sample({}, most)
 
 
 REPLICAS: tuple[ObservedFamily, ...] = (
     single("qanat_partitions", "gauge", "Replicas on this broker.", lambda o: len(o.broker.local_replicas.logs)),
     single("qanat_partitions_led", "gauge", "Partitions that this broker leads.", lambda o: len(o.broker.partitions)),
-    single(
+    summed(
         "qanat_partitions_under_replicated",
-        "gauge",
         "Partitions that this broker leads with a replica out of sync.",
-        lambda o: sum(
-            len(one.leader.in_sync) < len(one.leader.replicas)
-            for one in o.broker.partitions.values()
-            if one.leader is not None
-        ),
+        lambda o: o.partitions,
+        _is_under_replicated,
     ),
-    single(
+    summed(
         "qanat_partitions_without_spare",
-        "gauge",
         "Partitions that this broker leads with no in-sync replica to spare: no broker that has one may restart.",
-        lambda o: sum(lacks_spare(one) for one in o.broker.partitions.values()),
+        lambda o: o.partitions,
+        lacks_spare,
     ),
     single(
         "qanat_replicated_bytes_total",
@@ -81,11 +85,11 @@ REPLICAS: tuple[ObservedFamily, ...] = (
         "Partitions of the cluster without a leader; 0 unless this is the controller.",
         _leaderless,
     ),
-    single(
+    summed(
         "qanat_partitions_below_min_in_sync",
-        "gauge",
         "Partitions that this broker leads with fewer replicas in sync than writes with acks=all need.",
-        lambda o: sum(partition.lacks_replicas for partition in o.broker.partitions.values()),
+        lambda o: o.partitions,
+        lambda one: one.lacks_replicas,
     ),
     single(
         "qanat_in_sync_shrinks_total",
@@ -105,10 +109,11 @@ REPLICAS: tuple[ObservedFamily, ...] = (
         "Leaders elected by this broker, as the controller, that may lack records.",
         lambda o: o.broker.controller_loop.unclean_elections,
     ),
-    single(
+    Family(
         "qanat_follower_lag_records",
         "gauge",
         "Records that the slowest follower of this broker lacks.",
+        (),
         _follower_lag,
     ),
 )

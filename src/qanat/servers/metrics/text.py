@@ -48,6 +48,6 @@ class MetricsText:
         for family in FAMILIES:
             for line in family.lines(observed):
                 pieces.append(line)
-                if len(pieces) % _LINES_AT_ONCE == 0:
+                if not line or len(pieces) % _LINES_AT_ONCE == 0:
                     await asyncio.sleep(0)
         return "".join(pieces).encode()
