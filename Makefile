@@ -44,13 +44,13 @@ demo: $(READY) ## the demonstration: a broker, the pipeline on Spark, the log; f
 	@$(BIN)/python -m demo $(ARGS)
 
 test: $(READY) ## run the tests; make test ARGS="-k retention -x"
-	@$(BIN)/python -m pytest -q -n $(or $(JOBS),6) --dist loadscope --hypothesis-profile=ci -m "not long" --durations=15 --durations-min=5 $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(or $(JOBS),6) --dist loadscope --hypothesis-profile=quick -m "not long" --durations=15 --durations-min=5 $(ARGS)
 
-test-long: $(READY) ## the tests that take long, or compare with Apache Kafka where it is available; 45 minutes at most
-	@$(BIN)/python -m pytest -q -n $(or $(JOBS),3) --dist loadscope --hypothesis-profile=ci -m long $(ARGS)
+test-long: $(READY) ## the tests that take long, or compare with Apache Kafka where it is available, and more examples of properties; 45 minutes at most
+	@$(BIN)/python -m pytest -q -n $(or $(JOBS),3) --dist loadscope --hypothesis-profile=ci -m "long or hypothesis" $(ARGS)
 
 # Only files with such tests are collected: all files take each process half a minute on a busy machine.
-test-data: $(READY) ## of the long tests those that guard data: several processes, outages, upgrade, power cuts, Spark; twenty minutes at most
+test-data: $(READY) ## of the long tests those that guard data: several processes, outages, upgrade, power cuts, Spark; pages of operators; twenty minutes at most
 	@$(BIN)/python -m pytest -q -n $(or $(JOBS),3) --dist loadscope --hypothesis-profile=ci -m "long and data" --durations=25 --durations-min=1 $(ARGS) \
 		$$(grep -rl --include='test_*.py' 'mark\.data\b' tests | sort)
 

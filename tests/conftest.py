@@ -18,6 +18,8 @@ from tests.sharing import Sharing, place_of
 # How long one example takes says how busy the machine is.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+# `make test` draws fewer examples of each property than `make test-long` does; both draw the same ones every time.
+settings.register_profile("quick", settings.get_profile("ci"), max_examples=40)
 
 # Modules and some thousand tests stay to the end: no look for garbage needs to go through them, now or later.
 gc.disable()

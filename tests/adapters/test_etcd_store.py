@@ -344,8 +344,8 @@ async def test_members_of_two_clusters_are_not_mixed(etcd_member: EtcdMember) ->
         async with opened(EtcdAccess(ways, prefix=own_prefix())) as store:
 
             async def ask_each() -> None:
-                """A watch or lease that breaks meanwhile switches the member as well, and may switch back."""
-                for _ in ways:
+                """A watch or lease that breaks meanwhile switches the member as well, and may switch back each time."""
+                for _ in range(10 * len(ways)):
                     store._connection.switch_member(store._connection._switch_count)
                     await store.get("/a")
 

@@ -101,15 +101,26 @@ RUN = {
 }
 """Each page with what it takes for granted, and with texts that a test has to replace."""
 LONG = {
-    "README.md",
     "docs/operating/bench.md",
-    "docs/operating/cluster.md",
     "docs/operating/tuning.md",
     "docs/spark/backup-and-restore.md",
-    "docs/tutorials/first-cluster.md",
     "docs/tutorials/tree.md",
 }
-"""Pages with clusters, Spark or measurements."""
+"""Pages with Spark, a tree of clusters, or measurements."""
+DATA = {
+    "README.md",
+    "docs/edge/operations.md",
+    "docs/operating/cluster.md",
+    "docs/operating/command-line.md",
+    "docs/operating/data-directory.md",
+    "docs/operating/diagnosis.md",
+    "docs/operating/environments.md",
+    "docs/operating/handlers.md",
+    "docs/operating/migration.md",
+    "docs/security/commands.md",
+    "docs/tutorials/first-cluster.md",
+}
+"""Pages that `make test` has no time for, and `make test-data` has."""
 SAFE = """\
 unset QANAT_PORT
 qanat secure init --data-dir safe --port 9092
@@ -124,8 +135,14 @@ TRUSTED = ("-X sasl.username=me", "-X sasl.username=me -X ssl.ca.location=safe/s
 """The machine of a page trusts who signed the broker's certificate; this one does not."""
 
 
+def _marks(page: str) -> list[pytest.MarkDecorator]:
+    if page in DATA:
+        return [pytest.mark.long, pytest.mark.data]
+    return [pytest.mark.long] if page in LONG else []
+
+
 @pytest.mark.skipif(not all(map(shutil.which, ("bash", "curl", "jq"))), reason="pages use bash, curl and jq")
-@pytest.mark.parametrize("page", [pytest.param(one, marks=[pytest.mark.long] if one in LONG else []) for one in RUN])
+@pytest.mark.parametrize("page", [pytest.param(one, marks=_marks(one)) for one in RUN])
 def test_the_page_runs_as_it_stands(page: str, tmp_path: Path) -> None:
     blocks = [block for block in blocks_of(ROOT / page) if block.is_shell and not list(exceptions_of(block))]
 

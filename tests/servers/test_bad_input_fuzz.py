@@ -15,7 +15,7 @@ from random import SystemRandom
 from tests.servers.mutations import Mutator
 from tests.servers.victim import Victim, ending
 
-SECONDS = float(os.environ.get("QANAT_FUZZ_SECONDS", "8"))
+SECONDS = float(os.environ.get("QANAT_FUZZ_SECONDS", "4"))
 FEWEST_PER_S = 100
 """Frames for each second of a run; a busy machine takes longer for them."""
 GROWTH_BYTES = 50 * 1024 * 1024

@@ -8,10 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.servers.http.serving import ServedNode
 
 EXAMPLES = os.environ.get("QANAT_SCHEMA_EXAMPLES", "5")
-"""Requests drawn for each operation; more of them: QANAT_SCHEMA_EXAMPLES=200."""
+"""Requests drawn for each operation in `make test-long`; more of them: QANAT_SCHEMA_EXAMPLES=200."""
 CHECKS = (
     "not_a_server_error",
     "status_code_conformance",
@@ -61,7 +62,10 @@ def test_what_is_asked_is_counted(node: ServedNode) -> None:
     assert "qanat_http_request_seconds_count" in text
 
 
-def test_no_drawn_request_finds_an_answer_that_the_document_does_not_know(node: ServedNode, tmp_path: Path) -> None:
+@pytest.mark.parametrize("examples", ["2", pytest.param(EXAMPLES, marks=pytest.mark.long)])
+def test_no_drawn_request_finds_an_answer_that_the_document_does_not_know(
+    node: ServedNode, tmp_path: Path, examples: str
+) -> None:
     """Property-based: schemathesis draws requests from the document, good ones and bad ones."""
     node.post("/api/v1/topics", {"name": "0", "partitions": 1})
     command = [
@@ -69,7 +73,7 @@ def test_no_drawn_request_finds_an_answer_that_the_document_does_not_know(node: 
         "run",
         f"{node.url}/openapi.json",
         "--phases=fuzzing",
-        f"--max-examples={EXAMPLES}",
+        f"--max-examples={examples}",
         f"--checks={','.join(CHECKS)}",
         # Streams have no end.
         "--exclude-path-regex=(stream|ws)$",
