@@ -27,7 +27,12 @@ async def our_cluster(timeout_s: float = 15.0) -> AsyncIterator[Cluster]:
 async def bad_broker(serve: Served) -> AsyncIterator[Address]:
     """A server that treats every connection as the test says."""
 
+    serving: dict[asyncio.Task[Any], asyncio.StreamWriter] = {}
+
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        serving[task] = writer
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             await serve(reader, writer)
         writer.close()
@@ -39,4 +44,17 @@ async def bad_broker(serve: Served) -> AsyncIterator[Address]:
         yield "127.0.0.1", server.sockets[0].getsockname()[1]
     finally:
         server.close()
-        await asyncio.sleep(0.05)  # The handlers see the other end go, and close theirs.
+        await _a_few_turns()  # What was accepted until now gets its handler.
+        if serving:
+            # Handlers see the other end go, and close theirs. One that looks at nothing is cancelled.
+            await asyncio.wait(serving, timeout=0.5)
+        for task, writer in serving.items():
+            writer.transport.abort()
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
+        await _a_few_turns()  # Aborted transports close their sockets.
+
+
+async def _a_few_turns() -> None:
+    for _ in range(4):
+        await asyncio.sleep(0)

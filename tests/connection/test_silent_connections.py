@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.connection.brokers import bad_broker
 
 from qanat.connection.channel import _SILENT_S, Channel
 from qanat.connection.deadline import Deadline
@@ -23,15 +24,13 @@ async def to_nobody() -> AsyncIterator[Channel]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while await reader.read(4096):
             pass
-        writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    channel = await Channel.open("127.0.0.1", server.sockets[0].getsockname()[1], "test", Deadline.after(5))
-    try:
-        yield channel
-    finally:
-        await channel.close()
-        server.close()
+    async with bad_broker(serve) as address:
+        channel = await Channel.open(*address, "test", Deadline.after(5))
+        try:
+            yield channel
+        finally:
+            await channel.close()
 
 
 async def ask(channel: Channel, seconds: float) -> None:
