@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from qanat.client.app.handlers import BatchHandler, Handler, QueueHandler
 from qanat.client.app.ports import Assignments, LockLost, QueueSource, Raw
+from qanat.client.queue.verdicts import Verdict
 from qanat.client.records import Metadata, Record
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
@@ -93,6 +94,37 @@ class MemoryConsumer:
                 yield pa.record_batch(columns, names=["topic", "partition", "offset", "value"])
 
 
+class MemoryQueue:
+    """Hands out the records that a test puts there, and keeps what is said about them."""
+
+    def __init__(self, on_lock_lost: LockLost) -> None:
+        self._waiting: asyncio.Queue[Raw] = asyncio.Queue()
+        self._on_lock_lost = on_lock_lost
+        self.said: list[tuple[int, int, str]] = []
+        """Offset, delivery count and verdict."""
+        self.is_closed = False
+
+    async def start(self) -> None: ...
+
+    def deliver(self, offset: int, count: int) -> None:
+        self._waiting.put_nowait(raw(offset, delivery_count=count))
+
+    def lose_lock(self, offset: int) -> None:
+        self._on_lock_lost(TopicPartition("orders", 0), offset, "its time was over")
+
+    async def poll(self, max_records: int = 500, timeout_s: float = 1.0) -> list[Any]:
+        try:
+            return [await asyncio.wait_for(self._waiting.get(), timeout_s)]
+        except TimeoutError:
+            return []
+
+    async def acknowledge(self, record: Raw, verdict: Verdict = Verdict.ACCEPT) -> None:
+        self.said.append((record.offset, record.delivery_count or 0, verdict.name))
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
 class MemoryTransaction:
     def __init__(self, clients: MemoryClients) -> None:
         self._clients = clients
@@ -157,6 +189,7 @@ class MemoryClients:
         """Faults of ends of transactions, and whether the transaction was committed all the same."""
         self.is_empty = asyncio.Event()
         self.consumers: list[MemoryConsumer] = []
+        self.queues: list[MemoryQueue] = []
 
     def stream_consumer(self, handler: Handler, owner: Assignments) -> MemoryConsumer:
         self.consumers.append(MemoryConsumer(self, owner))
@@ -166,14 +199,17 @@ class MemoryClients:
         return self.stream_consumer(handler, owner)
 
     def queue_consumer(self, handler: QueueHandler, on_lock_lost: LockLost) -> QueueSource:
-        raise NotImplementedError
+        self.queues.append(MemoryQueue(on_lock_lost))
+        return self.queues[-1]
 
     def producer(self, transactional_id: str | None = None) -> MemoryProducer:
         return MemoryProducer(self)
 
 
-def raw(offset: int, value: bytes | None = b"{}", key: bytes | None = None, partition: int = 0) -> Raw:
-    return Record("orders", partition, offset, 1000 + offset, key, value)
+def raw(
+    offset: int, value: bytes | None = b"{}", key: bytes | None = None, partition: int = 0, delivery_count: int = 0
+) -> Raw:
+    return Record("orders", partition, offset, 1000 + offset, key, value, delivery_count=delivery_count)
 
 
 def raws(n: int, key_of: Callable[[int], bytes | None] = lambda i: None) -> list[Raw]:

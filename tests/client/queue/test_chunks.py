@@ -89,6 +89,9 @@ def test_records_that_came_again_are_handed_out_with_their_new_lock_only() -> No
     data = answer(batch(range(4)), acquired=[(0, 3, 1)])
     former, locks, _ = held(data)
     later, (again, *_) = Lock(40.0, 70.0, 1), acquired_batches(answer(batch(range(4)), acquired=[(1, 2, 2)]))[0]
+    assert locks.held_of(again.offsets) == [1, 2]
+    assert all(locks.take(offset) is not None for offset in locks.held_of(again.offsets))
+    assert locks.held_of(again.offsets) == []
     locks.hold(again.offsets, later, again.counts)
     assert taken(former) == [(0, 1), (3, 1)]
     assert taken(Chunk(locks, later, [again])) == [(1, 2), (2, 2)]

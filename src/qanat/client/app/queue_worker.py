@@ -45,8 +45,9 @@ class QueueWorker:
         self.consumer: QueueSource | None = None
         self._tools = tools
         self._call = tools.pools.call_of(handler)
-        self._tasks: dict[tuple[str, int, int], asyncio.Task[None]] = {}
-        self._contexts: dict[tuple[str, int, int], Context] = {}
+        self._tasks: dict[asyncio.Task[None], tuple[str, int, int]] = {}
+        """Each with its record, which two may have: one whose lock is lost, and the next delivery."""
+        self._contexts: dict[asyncio.Task[None] | None, Context] = {}
         self._pausing = 0
         self._error_handler = handler.on_error or tools.error_handler
         self._failure: HandlerFailedError | None = None
@@ -85,24 +86,25 @@ class QueueWorker:
 
     def _begin(self, record: Raw) -> None:
         at = (record.topic, record.partition, record.offset)
-        task = self._tasks[at] = asyncio.create_task(self._handle(record), name=f"{self.handler.name} {at}")
-        task.add_done_callback(lambda _: self._ended(at))
+        task = asyncio.create_task(self._handle(record), name=f"{self.handler.name} {at}")
+        self._tasks[task] = at
+        task.add_done_callback(self._ended)
 
-    def _ended(self, at: tuple[str, int, int]) -> None:
-        self._tasks.pop(at, None)
-        self._contexts.pop(at, None)
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
+        self._contexts.pop(task, None)
         self._changed.set()
 
     def lock_lost(self, partition: TopicPartition, offset: int, reason: str) -> None:
         """Another worker may have the record: cancel its handler."""
         at = (partition.topic, partition.partition, offset)
-        if at in self._contexts:
-            self._contexts[at].is_cancelled = True
-        if at in self._tasks:
+        for task in [task for task, place in self._tasks.items() if place == at]:
+            if task in self._contexts:
+                self._contexts[task].is_cancelled = True
             self.counters.locks_lost += 1
             where = described(self.handler, *at)
             log_event("a lock is lost, its handler is cancelled", level="warning", at=where, reason=reason)
-            self._tasks[at].cancel()
+            task.cancel()
 
     async def _handle(self, record: Raw) -> None:
         with self._tools.tracing.handling(self.handler, record):
@@ -117,14 +119,13 @@ class QueueWorker:
 
     async def _attempt(self, record: Raw) -> None:
         handler = self.handler
-        at = (record.topic, record.partition, record.offset)
         try:
             payload = handler.deserializer.decode(record.topic, record.value, record.headers)
         except SerializationError as fault:
             await self._undecodable(record, fault)
             return
         count = max(record.delivery_count, 1)
-        context = self._contexts[at] = Context(handler.name, record, count, count)
+        context = self._contexts[asyncio.current_task()] = Context(handler.name, record, count, count)
         begin_s = asyncio.get_running_loop().time()
         try:
             await self._call(payload, context)
@@ -227,13 +228,13 @@ class QueueWorker:
         """Let handlers finish, until a time of the loop's clock."""
         self.stop_polling()
         if self._tasks:
-            await asyncio.wait(self._tasks.values(), timeout=max(0.0, until_s - asyncio.get_running_loop().time()))
+            await asyncio.wait(self._tasks, timeout=max(0.0, until_s - asyncio.get_running_loop().time()))
 
     async def close(self) -> None:
         """Cancel what still runs, and leave: the broker releases its locks."""
         for context in self._contexts.values():
             context.is_cancelled = True
-        tasks: list[Any] = list(self._tasks.values())
+        tasks: list[Any] = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -183,6 +183,10 @@ class BrokerSession:
         lock = Lock(began_at, began_at + self._lock_s, self._member.epoch)
         self._look_at = min(self._look_at, began_at + self._lock_s * _RENEW_AFTER)
         for batch in batches:
+            if again := locks.held_of(batch.offsets):
+                # The broker saw the end of their former lock first: who works on them has to stop.
+                self._member.lose(locks, again, "its time was over")
+                self._session.forget(at, again)
             locks.hold(batch.offsets, lock, batch.counts)
         chunk = Chunk(locks, lock, [batch for batch in batches if batch.offsets])
         if len(chunk):

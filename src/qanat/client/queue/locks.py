@@ -51,12 +51,14 @@ class PartitionLocks:
         self.losses = 0
         """Changes whenever a record in the buffer may no longer be held."""
 
+    def held_of(self, offsets: Sequence[int]) -> list[int]:
+        """Those that are held already: they come again before their former lock is known to be over."""
+        held = self.held
+        return [] if held.keys().isdisjoint(offsets) else [offset for offset in offsets if offset in held]
+
     def hold(self, offsets: Sequence[int], lock: Lock, counts: int | Mapping[int, int]) -> None:
         """Records of a fetch, with their delivery counts: one number, or one for each."""
-        before = len(self.held)
         self.held.update(dict.fromkeys(offsets, lock))
-        if len(self.held) != before + len(offsets):
-            self.losses += 1  # Some came again before their former lock was known to be over.
         if isinstance(counts, int):
             if counts > 1:
                 self.redelivered.update(dict.fromkeys(offsets, counts))
