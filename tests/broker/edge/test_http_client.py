@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import pytest
+from tests.connection.brokers import bad_broker
 
 from qanat.broker.edge.http_client import HttpClient
 from qanat.connection.faults import UnreachableError
@@ -36,14 +37,12 @@ class Answering:
 
 def run(server: Answering, use: Callable[[HttpClient], Awaitable[None]]) -> None:
     async def both() -> None:
-        listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-        client = HttpClient(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}")
-        try:
-            await use(client)
-        finally:
-            await client.close()
-            listening.close()
-            await asyncio.sleep(0.02)  # The server's side ends as well.
+        async with bad_broker(server.serve) as (host, port):
+            client = HttpClient(f"http://{host}:{port}")
+            try:
+                await use(client)
+            finally:
+                await client.close()
 
     asyncio.run(both())
 
