@@ -10,7 +10,6 @@
 - `unauthenticated_clients`  how many of them, for how long, with how many bytes
 - `fast_dispatch`      the fast paths first, then the ordinary path (compiled)
 - `produce_fast_path`, `fetch_fast_path`  the fast paths of the two most common requests
-- `request_accounting`  counts and times every request, on every path, and logs slow ones
 
 Rule 1: answers leave in the order of their requests, whatever is parked in between.
 Rule 2: a request takes effect before the next one of its connection is handled; only its answer may wait.

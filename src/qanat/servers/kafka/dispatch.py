@@ -27,7 +27,7 @@ from qanat.servers.kafka.connection import Answer, DeferredAnswer, KafkaConnecti
 from qanat.servers.kafka.fast_dispatch import FastDispatch
 from qanat.servers.kafka.fetch_fast_path import FetchFastPath
 from qanat.servers.kafka.produce_fast_path import ProduceFastPath
-from qanat.servers.kafka.request_accounting import RequestAccounting
+from qanat.servers.request_accounting import RequestAccounting
 from qanat.telemetry.events import RateLimitedEvent
 from qanat.telemetry.listener_counters import ListenerCounters
 from qanat.wire.kafka.headers import RequestHeader, frame_response, read_request_header

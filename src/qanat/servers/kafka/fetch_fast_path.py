@@ -18,7 +18,7 @@ from qanat.broker.replicas.partition import Partition
 from qanat.model.errors import QanatError
 from qanat.security.authorization import Operation, ResourceKind
 from qanat.servers.kafka.connection import Answer, DeferredAnswer, KafkaConnection, Outcome, Parked
-from qanat.servers.kafka.request_accounting import RequestAccounting
+from qanat.servers.request_accounting import RequestAccounting
 from qanat.wire.kafka.fast_fetch import FastFetch, read_fast_fetch, write_fast_fetch_head
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@ cimport cython
 from qanat.api.permissions cimport Permissions
 from qanat.broker.replicas.partition cimport Partition, Written
 from qanat.servers.kafka.connection cimport KafkaConnection
-from qanat.servers.kafka.request_accounting cimport RequestAccounting
+from qanat.servers.request_accounting cimport RequestAccounting
 from qanat.wire.kafka.fast_produce cimport FastHeader, FastProduce, read_fast_produce
 
 cdef int ALL, NONE

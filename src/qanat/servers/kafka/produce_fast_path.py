@@ -24,7 +24,7 @@ from qanat.broker.replicas.partition import Partition, Written
 from qanat.model.errors import QanatError
 from qanat.security.authorization import Operation, ResourceKind
 from qanat.servers.kafka.connection import Answer, DeferredAnswer, KafkaConnection, Outcome
-from qanat.servers.kafka.request_accounting import RequestAccounting
+from qanat.servers.request_accounting import RequestAccounting
 from qanat.wire.batch_header import CRC_FROM
 from qanat.wire.crc import crc32c
 from qanat.wire.kafka.fast_produce import CLIENT_ID_AT, FastHeader, FastProduce, read_fast_produce, write_fast_produce

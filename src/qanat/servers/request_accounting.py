@@ -1,7 +1,10 @@
 # cython: language_level=3, annotation_typing=False
-"""Request accounting: every request of an API is counted and timed here, on every path, and logged where it is slow.
+"""Request accounting: every request is counted and timed here, on every path of every server, and logged where it is
+slow.
 
-Compiled and interpreted like `log.partition_log`.
+Kafka's APIs, share groups' among them, have one by API; HTTP one by operation; push one for what is produced. What HTTP
+and push ask of Kafka's handlers in this process belongs to their own request, and is not counted again. Compiled and
+interpreted like `log.partition_log`.
 
 Rule: a path calls `arrived` once for a request, and `answered_at_once` or `answered` once for its answer; what waits
       for its answer is parked in between.
@@ -22,12 +25,12 @@ SHORTEST_SLOW_S = 0.001
 
 
 class RequestAccounting:
-    """The requests of one API at one listener."""
+    """The requests of one kind at one server."""
 
     def __init__(
         self, name: str, counters: ApiCounters, settings: CurrentSettings, log_slow: RateLimitedEvent | None
     ) -> None:
-        """`log_slow` is None for an API that waits by design: a long wait is not slow."""
+        """`log_slow` is None for a kind that waits by design: a long wait is not slow."""
         self.counters = counters
         self._name = name
         self._settings = settings
