@@ -152,6 +152,36 @@ def test_the_variables_of_a_pod_are_settings_of_a_broker(renderer: list[str], va
     assert settings.broker.num_partitions == values.get("settings", {}).get("num.partitions", 4)
 
 
+def test_settings_of_a_values_file_are_the_texts_that_stand_there(renderer: list[str], tmp_path: Path) -> None:
+    """Helm reads every number of a file as a float."""
+    texts = ["604800000", "-1", "0", "0.25", "-5000000", "true", "9007199254740991", "a;b"]
+    file = tmp_path / "values.yaml"
+    lines = [f"  number.{place}: {text}" for place, text in enumerate(texts)]
+    file.write_text("\n".join(["settings:", *lines, "  quoted: '9223372036854775807'"]))
+
+    (broker,) = pod_of(render([*renderer, "--values", str(file)], OPEN))["containers"]
+
+    seen = {one["name"]: one.get("value") for one in broker["env"]}
+    assert [seen[f"QANAT_NUMBER_{place}"] for place in range(len(texts))] == texts
+    assert seen["QANAT_QUOTED"] == "9223372036854775807"
+
+
+def test_a_number_that_helm_cannot_hold_is_refused(renderer: list[str]) -> None:
+    done = run(renderer, {**OPEN, "settings": {"log.retention.ms": 2**63 - 1}})
+
+    assert done.returncode != 0
+    assert "settings: write the number of log.retention.ms in quotes: it has too many digits" in done.stderr
+
+
+def test_etcd_gets_no_certificate_where_the_secret_has_none(renderer: list[str]) -> None:
+    etcd = {**SECURED["etcd"], "clientCertificate": False}
+    (broker,) = pod_of(render(renderer, {**SECURED, "etcd": etcd}))["containers"]
+
+    names = [one["name"] for one in broker["env"] if one["name"].startswith("QANAT_METADATA_ETCD_TLS")]
+
+    assert names == ["QANAT_METADATA_ETCD_TLS_CA_FILE"], "with one: the reviewed text"
+
+
 def test_secrets_are_files_that_others_cannot_read(renderer: list[str]) -> None:
     pod = pod_of(render(renderer, SECURED))
     secrets = {one["name"]: one["secret"] for one in pod["volumes"] if "secret" in one}

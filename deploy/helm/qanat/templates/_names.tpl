@@ -7,6 +7,19 @@ app.kubernetes.io/name: qanat
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{/* A setting's value as text. Numbers of a values file are float64, which Go writes as 6.048e+08. */}}
+{{- define "qanat.text" -}}
+{{- if not (kindIs "float64" .value) }}
+{{- .value | toString }}
+{{- else if gt (maxf .value (mulf .value -1)) 9007199254740991.0 }}
+{{- fail (printf "settings: write the number of %s in quotes: it has too many digits" .name) }}
+{{- else if eq (floor .value) .value }}
+{{- .value | int64 }}
+{{- else }}
+{{- .value | toString }}
+{{- end }}
+{{- end }}
+
 {{/* What cannot work is refused before anything is installed. */}}
 {{- define "qanat.refusals" -}}
 {{- if and (gt (int .Values.replicas) 1) (not .Values.etcd.endpoints) }}
