@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy" / "helm" / "qanat"
 KUBERNETES = ("1.29.0", "1.37.0")
 """The oldest and the newest that the schemas know and the chart is meant for."""
-SECURED = {
+SECURED: dict[str, dict[str, Any]] = {
     "tls": {"secret": "qanat-tls"},
     "etcd": {"endpoints": ["https://etcd-0:2379", "https://etcd-1:2379"], "tlsSecret": "etcd-tls"},
 }
