@@ -54,6 +54,23 @@ def test_a_cancelled_refresh_leaves_what_is_served() -> None:
     assert cancelled.reset("r3", [P0]).held(P0).filling == 3, "numbers are not used twice"
 
 
+def test_the_edition_rises_with_what_is_served_and_with_nothing_else() -> None:
+    begun = Generations().reset("r1", [P0, P1])
+    assert begun.edition("prices") == begun.cancelled(P0).edition("prices") == Generations().edition("prices") == 0
+    done = begun.cancelled(P1).ready("r1", [P0])
+    assert (done.edition("prices"), done.edition("prices", 0), done.edition("prices", 1), done.edition("fx")) == (
+        1,
+        1,
+        0,
+        0,
+    )
+    voided = done.voided(P1).voided(P0)
+    assert (voided.edition("prices"), voided.edition("prices", 0), voided.edition("prices", 1)) == (3, 2, 1)
+    again = voided.reset("r2", [P0]).ready("r2", [P0])
+    assert again.edition("prices", 0) == 3, "what was void is remembered"
+    assert Generations().voided(TopicPartition("prices-1", 1)).edition("prices") == 0
+
+
 @pytest.mark.parametrize("seed", range(100))
 def test_only_ready_of_what_is_filled_changes_what_is_served(seed: int) -> None:
     random = Random(seed)

@@ -9,6 +9,8 @@ Rule 2: the same RESET or READY again changes nothing.
 Rule 3: a partition has at most one generation that is being filled; a later refresh replaces it, and what is served
         stays.
 Rule 4: a generation's number is never used twice, so that what a crash leaves behind is not mistaken for it.
+Rule 5: the edition of what is served rises before anything else changes than that records are added at the end, or
+        deleted because they are old. So who reads in pages notices.
 """
 
 from __future__ import annotations
@@ -43,6 +45,8 @@ class Generations(Struct, frozen=True):
     """The refresh that fills, or filled, each generation but the first."""
     partitions: dict[str, Held] = {}
     """By the partition's name; partitions that were never refreshed are not listed."""
+    voids: dict[str, int] = {}
+    """How often records that were served of a partition became void, by its name."""
 
     def held(self, at: TopicPartition) -> Held:
         return self.partitions.get(str(at), _FIRST_ONLY)
@@ -66,6 +70,24 @@ class Generations(Struct, frozen=True):
         numbers = sorted({held.filling for held in self.partitions.values() if held.filling != NONE})
         return MappingProxyType({self.refreshes[number]: number for number in numbers})
 
+    def edition(self, topic: str, partition: int | None = None) -> int:
+        """A number that rises when what is served of a topic is replaced, or becomes void; of one partition, if named.
+
+        >>> Generations(3, {3: "r"}, {"prices-0": Held(3)}, {"prices-1": 1}).edition("prices")
+        3
+        """
+        served = {name: held.served - FIRST for name, held in self.partitions.items()}
+        found = 0
+        for name, times in (*served.items(), *self.voids.items()):
+            of_topic, _, of_partition = name.rpartition("-")
+            if of_topic == topic and partition in (None, int(of_partition)):
+                found += times
+        return found
+
+    def voided(self, at: TopicPartition) -> Generations:
+        """Records that are served of a partition become void."""
+        return replace(self, voids={**self.voids, str(at): self.voids.get(str(at), 0) + 1})
+
     def reset(self, refresh: str, partitions: Iterable[TopicPartition]) -> Generations:
         """RESET of a refresh: its partitions are filled from here on, unless they are served from it already."""
         new = [at for at in partitions if refresh not in (self.served_refresh(at), self.filling_refresh(at))]
@@ -75,7 +97,7 @@ class Generations(Struct, frozen=True):
         number = known[0] if known else self.last_number + 1
         changed = {str(at): replace(self.held(at), filling=number) for at in new}
         refreshes = {**self.refreshes, number: refresh}
-        return _pruned(max(number, self.last_number), refreshes, {**self.partitions, **changed})
+        return self._with(refreshes, changed, max(number, self.last_number))
 
     def ready(self, refresh: str, partitions: Iterable[TopicPartition]) -> Generations:
         """READY of a refresh: what was filled is served."""
@@ -83,17 +105,18 @@ class Generations(Struct, frozen=True):
         if not done:
             return self
         changed = {str(at): Held(self.held(at).filling) for at in done}
-        return _pruned(self.last_number, self.refreshes, {**self.partitions, **changed})
+        return self._with(self.refreshes, changed)
 
     def cancelled(self, at: TopicPartition) -> Generations:
         """The refresh of a partition is given up; what is served stays."""
         if self.held(at).filling == NONE:
             return self
         changed = {str(at): Held(self.held(at).served)}
-        return _pruned(self.last_number, self.refreshes, {**self.partitions, **changed})
+        return self._with(self.refreshes, changed)
 
-
-def _pruned(last_number: int, refreshes: dict[int, str], partitions: dict[str, Held]) -> Generations:
-    """Without the refreshes whose generations are gone."""
-    used = {number for held in partitions.values() for number in (held.served, held.filling)}
-    return Generations(last_number, {n: one for n, one in refreshes.items() if n in used}, partitions)
+    def _with(self, refreshes: dict[int, str], changed: dict[str, Held], last_number: int = FIRST) -> Generations:
+        """After a change, without the refreshes whose generations are gone."""
+        partitions = {**self.partitions, **changed}
+        used = {number for held in partitions.values() for number in (held.served, held.filling)}
+        left = {number: one for number, one in refreshes.items() if number in used}
+        return replace(self, last_number=max(last_number, self.last_number), refreshes=left, partitions=partitions)

@@ -16,6 +16,7 @@ import msgspec
 
 from qanat.adapters.os_files import OsFiles
 from qanat.app.edge.consuming.counters import Counters, Observed, PartitionStatus, exposition
+from qanat.app.edge.consuming.cursors import cursor_of, key_in, listing_of_keys, listing_of_records, place_in
 from qanat.app.edge.consuming.database_copy import begin_transfer, copy_database
 from qanat.app.edge.consuming.health import Condition, Status
 from qanat.app.edge.consuming.operations import (
@@ -23,11 +24,8 @@ from qanat.app.edge.consuming.operations import (
     LatestQuery,
     RecordsAnswer,
     RecordsQuery,
-    cursor_of,
-    key_in,
     key_of,
     number_in_path,
-    place_in,
     query_of,
     stored_record,
     topic_of,
@@ -238,8 +236,10 @@ class ConsumerApplication:
         def answered(store: RecordStore) -> RecordsAnswer:
             held = [at.partition for at in store.served if at.topic == topic]
             query = query_of(given, self.settings.topics, held)
-            page = select(store, query, given.limit, place_in(given.cursor, query))
-            return RecordsAnswer([stored_record(one) for one in page.records], cursor_of(page.after))
+            listing = listing_of_records(query, store.generations)
+            after = place_in(given.cursor, listing, is_by_time=query.is_by_time)
+            page = select(store, query, given.limit, after)
+            return RecordsAnswer([stored_record(one) for one in page.records], cursor_of(listing, page.after))
 
         return await self._asked(answered)
 
@@ -257,12 +257,13 @@ class ConsumerApplication:
         given: LatestQuery = asked.query
         topic = topic_of(given.topic, self.settings.topics)
         key = key_of(given.key, given.key_base64)
-        after = key_in(given.cursor)
+        prefix = given.prefix.encode()
 
         def answered(store: RecordStore) -> RecordsAnswer:
             if key is None:
-                page = latest(store, topic, given.prefix.encode(), given.limit, after)
-                return RecordsAnswer([stored_record(one) for one in page.records], cursor_of(page.after))
+                listing = listing_of_keys(topic, prefix, store.generations)
+                page = latest(store, topic, prefix, given.limit, key_in(given.cursor, listing))
+                return RecordsAnswer([stored_record(one) for one in page.records], cursor_of(listing, page.after))
             one = latest_of(store, topic, key)
             found: list[Found] = [] if one is None or one.record.value is None else [one]
             return RecordsAnswer([stored_record(one) for one in found], None)

@@ -57,6 +57,7 @@ class _Stretch(NamedTuple):
     key: Key
     start: int
     end: int
+    edition: int
 
     @property
     def at(self) -> TopicPartition:
@@ -101,7 +102,12 @@ async def _copied(thread: StoreThread, worker: ThreadPoolExecutor, path: str, ab
 
 def _stretches(store: RecordStore) -> list[_Stretch]:
     return [
-        _Stretch((store.generations.held(at).served, at), copy.extent.start, copy.extent.end)
+        _Stretch(
+            (store.generations.held(at).served, at),
+            copy.extent.start,
+            copy.extent.end,
+            store.generations.edition(*at),
+        )
         for at, copy in store.served.items()
     ]
 
@@ -110,7 +116,8 @@ def _slice(store: RecordStore, stretch: _Stretch, offset: int) -> tuple[list[Rec
     """Some records, their epochs, and where to continue."""
     copy = store.copies.get(stretch.key)
     held = None if copy is None else copy.extent
-    if copy is None or held is None or held.start > offset or held.end < stretch.end:
+    is_same = store.generations.edition(*stretch.at) == stretch.edition
+    if copy is None or held is None or not is_same or held.start > offset:
         raise ChangedError("the records changed while they were copied; ask again")
     records, end = copy.read(offset, _SLICE_BYTES)
     records = [record for record in records if record.offset < stretch.end]

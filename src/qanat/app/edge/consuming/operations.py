@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
@@ -20,7 +20,6 @@ Number = Annotated[int, Meta(ge=0, lt=2**31)]
 Offset = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Time = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
-CursorPlace = TypeVar("CursorPlace", tuple[int, ...], bytes)
 
 
 class RecordsQuery(Parameters, frozen=True):
@@ -157,40 +156,3 @@ def number_in_path(name: str, text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) < 2**63):
         raise Problem(400, f"{name} is {text!r}, but must be a whole number", parameter=name)
     return int(text)
-
-
-# Cursors
-
-
-def cursor_of(place: tuple[int, ...] | bytes | None) -> str | None:
-    """A place in a listing as an opaque text."""
-    if place is None:
-        return None
-    return base64.urlsafe_b64encode(msgspec.msgpack.encode(place)).decode().rstrip("=")
-
-
-def place_in(cursor: str | None, query: Query) -> tuple[int, ...]:
-    """The place that a cursor of a listing of records means."""
-    if cursor is None:
-        return ()
-    found = _decoded(cursor, tuple[int, ...])
-    if len(found) != (3 if query.is_by_time else 2) or any(not -1 <= one < 2**63 for one in found):
-        raise _wrong_cursor()
-    return found
-
-
-def key_in(cursor: str | None) -> bytes | None:
-    """The key that a cursor of a listing of keys means."""
-    return None if cursor is None else _decoded(cursor, bytes)
-
-
-def _decoded(cursor: str, kind: type[CursorPlace]) -> CursorPlace:
-    try:
-        packed = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        return msgspec.msgpack.decode(packed, type=kind)
-    except (ValueError, msgspec.MsgspecError):
-        raise _wrong_cursor() from None
-
-
-def _wrong_cursor() -> Problem:
-    return Problem(400, "cursor is not one of this listing: take next_cursor of the page before", parameter="cursor")

@@ -241,6 +241,8 @@ class RecordStore:
         """Remove a copy's records from an offset on, first from the index: it names only what there is."""
         key = self._key_of(copy)
         copy.flush()
+        if self.generations.held(key[1]).served == key[0]:
+            self._change(self.generations.voided(key[1]))
         start = 0 if is_restart else offset
         self.index.remove(TopicOf(key[0], key[1].topic), key[1].partition, (start, 2**63 - 1), offset)
         self._mark_behind(key)
