@@ -25,13 +25,13 @@ ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy" / "helm" / "qanat"
 KUBERNETES = ("1.29.0", "1.37.0")
 """The oldest and the newest that the schemas know and the chart is meant for."""
-SECURED: dict[str, dict[str, Any]] = {
+SECURED: dict[str, Any] = {
     "tls": {"secret": "qanat-tls"},
     "etcd": {"endpoints": ["https://etcd-0:2379", "https://etcd-1:2379"], "tlsSecret": "etcd-tls"},
 }
 GOLDEN = Path(__file__).parent / "golden"
 Program = TypeVar("Program")
-OPEN = {"open": True, "environment": "dev", "replicas": 1}
+OPEN: dict[str, Any] = {"open": True, "environment": "dev", "replicas": 1}
 
 
 @pytest.fixture(scope="module")
