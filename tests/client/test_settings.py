@@ -51,6 +51,14 @@ def test_a_wrong_value_is_an_error_in_words(given: dict[str, object], message: s
         read_settings(ClientSettings, {**BROKER, **given}, {})
 
 
+@pytest.mark.parametrize("linger_ms", [-1, -0.5, "-3", float("nan")])
+def test_a_linger_below_zero_is_refused(linger_ms: object) -> None:
+    from qanat.client.producer.settings import ProducerSettings
+
+    with pytest.raises(InvalidSettingError, match=r"linger_ms is .*, but must not be negative"):
+        read_settings(ProducerSettings, BROKER, {"linger.ms": linger_ms})
+
+
 def test_security_settings_are_read_under_both_kinds_of_names() -> None:
     names = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "me"}
     found = read_settings(ClientSettings, {**BROKER, **names, "sasl_password": "secret"}, {})

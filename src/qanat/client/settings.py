@@ -78,7 +78,7 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if isinstance(value, int) and not isinstance(value, bool) and value < 0:
+            if isinstance(value, int | float) and not isinstance(value, bool) and not value >= 0:  # Also NaN.
                 raise InvalidSettingError(f"{name} is {value}, but must not be negative")
 
 

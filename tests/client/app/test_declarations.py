@@ -120,6 +120,8 @@ def test_wrong_options_are_refused_in_one_sentence() -> None:
 
     async def bill(order: Order) -> None: ...
 
+    def load(batch: pa.RecordBatch) -> None: ...
+
     def failed(fault: Exception) -> None: ...
 
     with pytest.raises(AppError, match="names no topic"):
@@ -136,6 +138,10 @@ def test_wrong_options_are_refused_in_one_sentence() -> None:
         app.stream("orders", give_up=cast(Any, "never"))(bill)
     with pytest.raises(AppError, match="run_in of bill is 'cloud', but must be one of thread, process"):
         app.queue("orders", run_in=cast(Any, "cloud"))(bill)
+    with pytest.raises(AppError, match="lock of bill is 'x', but must be one of auto, manual"):
+        app.queue("orders", lock=cast(Any, "x"))(bill)
+    with pytest.raises(AppError, match="rows of load is 0, but must be at least 1"):
+        app.table_batch("orders", rows=0)(load)
     with pytest.raises(SignatureError, match="cannot run in a process"):
         app.stream("orders", run_in="process")(bill)
     with pytest.raises(AppError, match="bill pauses on errors and has dead_letter='dlq': leave out one of them"):

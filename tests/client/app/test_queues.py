@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from typing import cast
 
 import msgspec
 import pytest
@@ -19,9 +20,12 @@ from tests.client.app.app_threads import Seen, running
 from tests.client.app.app_threads import produce as produce_plainly
 
 from qanat.client.app.app import App
+from qanat.client.app.clients import AppClients
 from qanat.client.app.context import Context
-from qanat.client.app.handlers import Reaction
+from qanat.client.app.handlers import QueueHandler, Reaction
 from qanat.client.app.retry import Retry
+from qanat.client.io_loop import IoLoop
+from qanat.client.queue.consumers import AsyncQueueConsumer
 from qanat.testing import EmbeddedBroker
 
 SETTINGS = {"group.share.min.record.lock.duration.ms": 1000, "group.share.record.lock.duration.ms": 1500}
@@ -148,3 +152,27 @@ def test_an_error_handler_decides_about_jobs_and_a_pause_takes_no_more_until_the
         seen.wait_for(4)
         assert sorted(seen) == [1, 2, 2, 3]
         assert app.health()
+
+
+def test_the_lock_of_a_job_is_renewed_for_as_long_as_its_handler_may_take() -> None:
+    app = App("x:1")
+
+    @app.queue("jobs", group="g", timeout="2h", retry=Retry(2, backoff="1s..5m"))
+    async def work(job: Job) -> None: ...
+
+    @app.queue("quick", group="g")
+    async def quick(job: Job) -> None: ...
+
+    io = IoLoop.start("test")
+    try:
+        clients = AppClients(app, io)
+        renewed_s = [
+            cast(
+                AsyncQueueConsumer, clients.queue_consumer(cast(QueueHandler, one), lambda *_: None)
+            ).settings.timeout_s
+            for one in app.handlers
+        ]
+    finally:
+        io.close()
+    assert renewed_s[0] > 2 * 3600 + 300, "the pause of its retry counts: the record is held meanwhile"
+    assert renewed_s[1] == 3600

@@ -24,6 +24,7 @@ from qanat.client.app.handlers import (
     HELD_MAX,
     BatchHandler,
     Handler,
+    Lock,
     QueueHandler,
     RunIn,
     StreamHandler,
@@ -145,7 +146,7 @@ class App:
         *topics: str,
         group: str = "",
         concurrency: int = 1,
-        lock: Literal["auto", "manual"] = "auto",
+        lock: Lock = "auto",
         retry: AnyRetry | None = None,
         dead_letter: str | None = None,
         on_error: ErrorHandler | None = None,
@@ -162,6 +163,7 @@ class App:
 
         def declare(function: F) -> F:
             signature = signature_of(function, "queue", names)
+            _check_choice(function.__name__, "lock", lock, Lock)
             handler = QueueHandler(
                 **self._common(
                     function, signature, "queue", topics, group, concurrency, retry or Retry(5), dead_letter,
@@ -194,6 +196,7 @@ class App:
 
         def declare(function: F) -> F:
             signature = signature_of(function, "table_batch", names)
+            _check_least(function.__name__, "rows", rows)
             handler = BatchHandler(
                 **self._common(
                     function,
@@ -243,8 +246,7 @@ class App:
             raise AppError(
                 f"two handlers read {', '.join(topics)} in the group {group}: give {name} a group of its own"
             )
-        if concurrency < 1:
-            raise AppError(f"concurrency of {name} is {concurrency}, but must be at least 1")
+        _check_least(name, "concurrency", concurrency)
         retry, give_up = _policy(name, retry, give_up, dead_letter, "skip" if kind == "queue" else "stop")
         _check_choice(name, "run_in", run_in, RunIn)
         if run_in == "process" and signature.is_async:
@@ -342,6 +344,11 @@ class App:
 def _check_choice(name: str, option: str, given: object, choices: object) -> None:
     if given not in get_args(choices):
         raise AppError(f"{option} of {name} is {given!r}, but must be one of {', '.join(get_args(choices))}")
+
+
+def _check_least(name: str, option: str, given: int) -> None:
+    if given < 1:
+        raise AppError(f"{option} of {name} is {given}, but must be at least 1")
 
 
 def _policy(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
+from qanat.client.app.durations import span_s
 from qanat.client.app.ports import Assignments, Clients, DeclaredApp, LockLost, QueueSource, Sender, StreamConsumer
 from qanat.client.io_loop import IoLoop
 from qanat.client.records import Receipt
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 _TRANSACTION_TIMEOUT_MS = 30_000
 """A killed worker's transaction holds readers of committed records up for at most so long."""
+_DECISION_S = 30.0
+"""How long a worker may take to decide about a record of a queue whose handler took too long."""
 
 
 class AppClients:
@@ -73,8 +76,7 @@ class AppClients:
             lock=handler.lock,
             on_lock_lost=on_lock_lost,
             io=self._io,
-            # What waits here is locked, so that no other worker can have it.
-            **self._settings(QueueSettings, {"prefetch_records": handler.concurrency}, handler.settings),
+            **self._settings(QueueSettings, _queue_defaults(handler), handler.settings),
         )
 
     def producer(self, transactional_id: str | None = None) -> Sender:
@@ -103,6 +105,15 @@ class AppClients:
     ) -> dict[str, Any]:
         """A handler's own settings are all of its client; the app's are of all its clients, each takes its own."""
         return {**defaults, **settings_for(kind, _kinds(), self._app_settings), **given}
+
+
+def _queue_defaults(handler: QueueHandler) -> dict[str, Any]:
+    # What waits here is locked, so that no other worker can have it.
+    defaults: dict[str, Any] = {"prefetch_records": handler.concurrency}
+    if handler.timeout_s is not None:
+        # A record that took too long is still held while its error handler decides, and for the pause of its retry.
+        defaults["timeout_s"] = handler.timeout_s + span_s(handler.retry.backoff)[1] + _DECISION_S
+    return defaults
 
 
 def _kinds() -> list[type[ClientSettings]]:

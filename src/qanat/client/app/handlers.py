@@ -14,6 +14,7 @@ from qanat.client.errors import ClientError
 from qanat.client.serializers.port import Deserializer
 from qanat.model.error_codes import ErrorCode
 
+Lock = Literal["auto", "manual"]
 RunIn = Literal["thread", "process"]
 Reaction = Literal["retry", "dead_letter", "skip", "pause", "stop"]
 """What an error handler may answer."""
@@ -68,7 +69,7 @@ class QueueHandler(Handler):
     """A handler of `@app.queue`."""
 
     deserializer: Deserializer
-    lock: Literal["auto", "manual"] = "auto"
+    lock: Lock = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
