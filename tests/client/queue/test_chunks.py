@@ -11,6 +11,8 @@ from qanat.wire.compression import Codec
 from qanat.wire.kafka.messages.share_fetch import AcquiredRecords, PartitionData
 from qanat.wire.records import BatchFields, Record, encode_records_batch
 
+NOW = 5.0
+
 
 class Broker:
     """A session that hears no verdicts."""
@@ -42,7 +44,7 @@ def taken(chunk: Chunk, most: int = 100) -> list[tuple[int, int]]:
     """Offsets and delivery counts of all that is left."""
     found = []
     while len(chunk):
-        for record in chunk.take(most):
+        for record in chunk.take(most, NOW):
             assert (record.topic, record.partition) == ("jobs", 3)
             assert (record.value, record.timestamp_ms) == (b"%d" % record.offset, 1000 + record.offset)
             found.append((record.offset, record.delivery_count))
@@ -78,9 +80,20 @@ def test_an_answer_without_records_has_gaps_only() -> None:
     assert (len(chunk), gaps) == (0, [4, 5, 6])
 
 
+def test_only_what_is_handed_out_counts_as_handed_out() -> None:
+    data = answer(batch(range(3)), batch(range(3, 6)), batch(range(6, 9)), acquired=[(0, 8, 1)])
+    chunk, locks, _ = held(data)
+    assert [record.offset for record in chunk.take(4, 5.0)] == [0, 1, 2, 3]
+    assert [locks.held[offset].handed_at for offset in range(9)] == [5.0] * 4 + [None] * 5
+    assert [record.offset for record in chunk.take(1, 6.0)] == [4]
+    assert [record.offset for record in chunk.take(10, 7.0)] == [5, 6, 7, 8]
+    assert [locks.held[offset].handed_at for offset in range(9)] == [5.0] * 4 + [6.0] + [7.0] * 4
+    assert {locks.held[offset].until for offset in range(9)} == {30.0}
+
+
 def test_what_is_lost_in_the_buffer_is_not_handed_out() -> None:
     chunk, locks, _ = held(answer(batch(range(6)), acquired=[(0, 5, 1)]))
-    assert [record.offset for record in chunk.take(2)] == [0, 1]
+    assert [record.offset for record in chunk.take(2, NOW)] == [0, 1]
     assert locks.take(3) is not None
     assert taken(chunk) == [(2, 1), (4, 1), (5, 1)]
 

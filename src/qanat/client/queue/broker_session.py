@@ -260,7 +260,8 @@ class BrokerSession:
             self._member.lose(locks, offsets, "its time was over")
             self._session.forget(locks.at, offsets)
             return None
-        is_in_time = lock.handed_at is None or now < lock.handed_at + settings.timeout_s
+        handed_at = lock.handed_at
+        is_in_time = self._member.is_polled if handed_at is None else now < handed_at + settings.timeout_s
         if settings.lock != "auto" or not is_in_time:
             return lock.until
         due_at = lock.acquired_at + self._lock_s * _RENEW_AFTER

@@ -78,8 +78,24 @@ class Chunk:
     def __len__(self) -> int:
         return self._left
 
-    def take(self, count: int) -> list[Record[Any, Any]]:
-        """The next records as bytes; those whose lock was lost in the buffer are left out."""
+    def take(self, count: int, now: float) -> list[Record[Any, Any]]:
+        """Hand out the next records as bytes; those whose lock was lost in the buffer are left out.
+
+        No lock may be lost meanwhile. What is left keeps the lock of the fetch: its time in the user's hands has not
+        begun.
+        """
+        found = self._next(count)
+        while self._left and len(found) < count:
+            found = [*found, *self._next(count - len(found))]
+        if not self._left:
+            self.lock.handed_at = now
+        elif found:
+            handed = self.lock.handed_out(now)
+            self.locks.held.update(dict.fromkeys([record.offset for record in found], handed))
+        return found
+
+    def _next(self, count: int) -> list[Record[Any, Any]]:
+        """Records of one batch."""
         if self._taken == len(self._opened):
             self._opened = self._batches[0].records(self.locks.topic, self.locks.partition)
             self._batches.popleft()

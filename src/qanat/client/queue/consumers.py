@@ -153,11 +153,16 @@ class AsyncQueueConsumer:
         return self._decoding.decoded(found)
 
     def _take(self, member: QueueMember, count: int) -> list[AnyRecord]:
-        return self._decoding.take_left(count) if self._decoding.has_left else member.take(count)
+        if not self._decoding.has_left:
+            return member.take(count)
+        left = self._decoding.take_left(count)
+        member.hand_again(left)
+        return left
 
     async def __aiter__(self) -> AsyncIterator[AnyRecord]:
         while not self._is_closed:
-            for record in await self.poll():
+            found = await self.poll()
+            for record in self._used()[0].one_by_one(found):
                 yield record
 
     async def acknowledge(self, record: AnyRecord, verdict: Verdict = Verdict.ACCEPT) -> None:
@@ -245,7 +250,8 @@ class QueueConsumer:
 
     def __iter__(self) -> Iterator[AnyRecord]:
         while not self._inner._is_closed:
-            yield from self.poll()
+            found = self.poll()
+            yield from self._inner._used()[0].one_by_one(found)
 
     def acknowledge(self, record: AnyRecord, verdict: Verdict = Verdict.ACCEPT) -> None:
         """Say what became of a record; raises `LockLostError` where its lock is lost."""

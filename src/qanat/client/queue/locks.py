@@ -14,7 +14,7 @@ from qanat.connection.share_sessions import Place, Verdicts
 
 
 class Lock:
-    """The lock that records of one fetch share."""
+    """The lock that records share: those of one fetch, until they are handed out in parts."""
 
     __slots__ = ("acquired_at", "handed_at", "member_epoch", "until")
 
@@ -24,7 +24,13 @@ class Lock:
         self.until = until
         self.member_epoch = member_epoch
         self.handed_at: float | None = None
-        """When the first of its records was handed to the user."""
+        """When its records were handed to the user; None while they wait in the buffer."""
+
+    def handed_out(self, now: float) -> Lock:
+        """The same lock, of records that are handed out now."""
+        handed = Lock(self.acquired_at, self.until, self.member_epoch)
+        handed.handed_at = now
+        return handed
 
 
 class VerdictTarget(Protocol):

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from qanat.client.errors import LockLostError
 from qanat.client.io_loop import IoLoop
 from qanat.client.queue.broker_session import BrokerSession
 from qanat.client.queue.chunks import Chunk
-from qanat.client.queue.locks import PartitionLocks
+from qanat.client.queue.locks import Lock, PartitionLocks
 from qanat.client.queue.settings import QueueSettings
 from qanat.client.queue.verdicts import FencingToken
 from qanat.client.records import Record
@@ -35,6 +35,8 @@ _PIGGYBACK_S = 0.01
 _REFRESH_PAUSE_S = 0.2
 _REFUSED_SHOWN = 3
 _FINAL_S = 10.0
+_HANDED_STEP = 0.01
+"""How exactly an iterator notes when it hands out a record, as a part of `timeout_s`."""
 
 LockLost = Callable[[TopicPartition, int, str], object]
 """Called with partition, offset and reason of a record whose lock was lost while the user had it."""
@@ -65,6 +67,10 @@ class QueueMember:
         self._buffer: deque[Chunk] = deque()
         self._buffered = 0
         self._buffer_guard = threading.Lock()
+        self._polled_at = io.loop.time()
+        """When the user asked for records last."""
+        self._waiting = 0
+        """Polls that wait for records."""
         self._fetch_at = 0.0
         self._flushes = 0
         self._arrived = asyncio.Event()
@@ -168,7 +174,12 @@ class QueueMember:
 
     @property
     def has_room(self) -> bool:
-        return self._buffered < self.settings.prefetch_records
+        return self._buffered < self.settings.prefetch_records and self.is_polled
+
+    @property
+    def is_polled(self) -> bool:
+        """Whether there is a user: what nobody asks for is neither fetched nor kept from others."""
+        return self._waiting > 0 or self._io.loop.time() < self._polled_at + self.settings.timeout_s
 
     def put(self, chunk: Chunk) -> None:
         with self._buffer_guard:
@@ -182,6 +193,7 @@ class QueueMember:
         now = self._io.loop.time()
         with self._buffer_guard:
             was_full = not self.has_room
+            self._polled_at = now
             while self._buffer and len(found) < count:
                 chunk = self._buffer[0]
                 if now >= chunk.lock.until:
@@ -189,10 +201,8 @@ class QueueMember:
                     self._buffered -= len(chunk)
                     self._buffer.popleft()
                     continue
-                if chunk.lock.handed_at is None:
-                    chunk.lock.handed_at = now
                 before = len(chunk)
-                found += chunk.take(count - len(found))
+                found += chunk.take(count - len(found), now)
                 self._buffered -= before - len(chunk)
                 if not len(chunk):
                     self._buffer.popleft()
@@ -200,6 +210,37 @@ class QueueMember:
         if is_roomy:
             self._io.soon(self._note_room)
         return found
+
+    def one_by_one(self, records: list[Record[Any, Any]]) -> Iterator[Record[Any, Any]]:
+        """Iterate over what was taken, on any thread: each counts as handed out only when it is asked for.
+
+        A record's time in the user's hands is exact to a hundredth of `timeout_s`.
+        """
+        clock, step_s = self._io.loop.time, self.settings.timeout_s * _HANDED_STEP
+        look_at = clock() + step_s
+        for index, record in enumerate(records):
+            if clock() >= look_at:
+                self.hand_again(records[index:])
+                look_at = clock() + step_s
+            yield record
+
+    def hand_again(self, records: Sequence[Record[Any, Any]]) -> None:
+        """From any thread: these were taken before, and reach the user only now."""
+        now = self._io.loop.time()
+        handed: dict[Lock, Lock] = {}
+        with self._buffer_guard:
+            was_full, self._polled_at = not self.has_room, now
+            for record in records:
+                locks = self.locks.get((record.topic, record.partition))
+                if locks is None or not locks.holds(record.offset, record.delivery_count):
+                    continue
+                lock = locks.held[record.offset]
+                if lock not in handed:
+                    handed[lock] = lock.handed_out(now)
+                locks.held[record.offset] = handed[lock]
+            is_roomy = was_full and self.has_room
+        if is_roomy:
+            self._io.soon(self._note_room)
 
     def _note_room(self) -> None:
         self._fetch_at = self._io.loop.time() + _PIGGYBACK_S
@@ -219,11 +260,14 @@ class QueueMember:
             raise self._fault
         if not self._buffer:
             self._arrived.clear()
+            self._waiting += 1
             try:
                 async with asyncio.timeout(timeout_s):
                     await self._arrived.wait()
             except TimeoutError:
                 return
+            finally:
+                self._waiting -= 1
             if self._fault is not None:
                 raise self._fault
 
@@ -323,9 +367,10 @@ class QueueMember:
 
     def lose(self, locks: PartitionLocks, offsets: Sequence[int], reason: str) -> None:
         """Locks that are no longer ours."""
+        with self._buffer_guard:  # A poll that hands some of them out would hold them again.
+            taken = [(offset, locks.take(offset)) for offset in offsets]
         partition = TopicPartition(locks.topic, locks.partition)
-        for offset in offsets:
-            lock = locks.take(offset)
+        for offset, lock in taken:
             if lock is not None and lock.handed_at is not None:
                 self._on_lock_lost(partition, offset, reason)
 

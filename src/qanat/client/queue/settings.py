@@ -17,7 +17,9 @@ class QueueSettings(ClientSettings, frozen=True, kw_only=True):
     lock: Literal["auto", "manual"] = "auto"
     """`auto` renews locks while records are unacknowledged; `manual` leaves that to `Verdict.RENEW`."""
     timeout_s: float = 3600.0
-    """How long `auto` renews the lock of a record that was handed out; afterwards another consumer gets it."""
+    """How long `auto` renews the lock of a record from when it is handed out; afterwards another consumer gets it.
+
+    Records that wait in the client are renewed while the user polls at least so often."""
     max_poll_records: int = 500
     """Records of one `poll`, and of one fetch."""
     prefetch_records: int = 500
