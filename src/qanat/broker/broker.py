@@ -42,6 +42,7 @@ from qanat.cluster.store import MetadataStore
 from qanat.groups.settings import GroupSettings
 from qanat.log.runtime.log_runtime import LogRuntime
 from qanat.telemetry.broker_counters import BrokerCounters
+from qanat.telemetry.events import RateLimitedEvent
 from qanat.telemetry.handler_apps import HandlerApp
 from qanat.transactions.settings import TransactionSettings
 
@@ -91,6 +92,8 @@ class Broker:
         self.parked = ParkedTasks()
         self.park = self.parked.park
         self.ack_timeouts = AckTimeouts()
+        self.log_slow_request = RateLimitedEvent("slow request")
+        """For all servers: one line a second."""
         self._assignors = assignors
         draw = random.Random(seed)
         self._make_metadata(

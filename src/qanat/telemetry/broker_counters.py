@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from qanat.telemetry.listener_counters import ApiCounters
+
 
 class BrokerCounters:
     """Monotonic counts."""
@@ -9,6 +11,7 @@ class BrokerCounters:
     __slots__ = (
         "generations",
         "logins_refused",
+        "pushed",
         "replicas_repaired",
         "replicated_bytes",
         "topics_created",
@@ -27,5 +30,7 @@ class BrokerCounters:
         """Damaged replicas that were truncated before the damage, to be fetched from their leaders again."""
         self.replicated_bytes = 0
         """Bytes that leaders sent to this broker as a follower."""
+        self.pushed = ApiCounters()
+        """Batches that push clients produced."""
         self.topics_created = 0
         self.topics_deleted = 0

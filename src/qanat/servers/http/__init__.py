@@ -2,7 +2,7 @@
 
 - `settings`        its settings; `listener` the listening socket, `protocol` one connection with its limits
 - `application`     from a request to its answer; `exchange` one request, `reply` its answer, `problems` errors as
-                    documents (RFC 9457)
+                    documents (RFC 9457); `accounting` counts and times them
 - `operations`      an operation as data; `inputs` its parameters and bodies; `operation_table` all of them;
                     `paging` listings a page at a time, `kept_answers` what takes long to find
 - `context`         the parts that operations share

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from qanat.model.errors import QanatError
+from qanat.servers.http.accounting import HttpAccounting
 from qanat.servers.http.api_keys import authorization_of
 from qanat.servers.http.caller import HttpCaller, caller_of
 from qanat.servers.http.cors import permission
@@ -48,6 +49,7 @@ class Application:
     def __init__(self, context: HttpContext, routes: Routes) -> None:
         self._context = context
         self._routes = routes
+        self._accounting = HttpAccounting(context.broker, context.counters, routes.operations)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -61,10 +63,10 @@ class Application:
         self._context.broker.runtime.requests_handled += 1
         try:
             if scope["path"] == PATH and may_take_fast_path(self._context, scope):
-                name = "produce"
-                left = await produce_fast(self._context, scope, receive)
-                if left is None:
-                    self._context.counters.duration_s.observe(perf_counter() - began)
+                name, caller = "produce", caller_of(scope, self._context.gateway.security)
+                left = await produce_fast(self._context, caller, scope, receive)
+                if isinstance(left, Reply):
+                    self._send(scope, name, left, began)
                     return
                 receive = left
             if self._context.origins.admit(scope):
@@ -72,7 +74,7 @@ class Application:
                 return
             operation, places = self._routes.find(scope["method"], scope["path"])
             name = operation.name
-            caller = caller_of(scope, self._context.gateway.security)
+            caller = caller or caller_of(scope, self._context.gateway.security)
             exchange = Exchange(self._context, caller, scope, receive, send)
             if self._context.authentication.is_required:
                 await self._authenticate(exchange, operation)
@@ -110,9 +112,7 @@ class Application:
             caller.authenticated(await context.authentication.authenticate(given, caller))
 
     def _send(self, scope: Scope, name: str, reply: Reply, began: float) -> None:
-        counters = self._context.counters
-        counters.answered[name, reply.status] = counters.answered.get((name, reply.status), 0) + 1
-        counters.duration_s.observe(perf_counter() - began)
+        self._accounting.answered(scope, name, reply, began)
         write_whole(scope["cycle"], reply.status, ((b"content-type", reply.media_type), *reply.headers), reply.body)
 
     async def _outcome(self, operation: Operation, exchange: Exchange) -> Any:

@@ -54,6 +54,8 @@ class Operation:
     """The values of a path parameter, where they are fixed."""
     waits: bool = False
     """Whether the client says how long the answer may take: http.request.timeout.ms does not apply."""
+    is_long_poll: bool = False
+    """Whether it waits by design, for records, members or changes: a long wait is not slow."""
     is_public: bool = False
     """Whether it needs no authentication."""
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from qanat.servers.http.settings import HttpSettings
 
 TICK_S = 1.0
+BODY_BYTES = "body_bytes"
+"""How much of its body has come, in the scope of a request."""
 _URL_MAX = 8 * 1024
 
 
@@ -96,6 +98,10 @@ class HttpProtocol(HttpToolsProtocol):
         self._head_since = None
         # A complete answer is one write (`write_whole`).
         self.scope["cycle"] = self.cycle  # type: ignore[typeddict-unknown-key]
+
+    def on_body(self, body: bytes) -> None:
+        super().on_body(body)
+        self.scope[BODY_BYTES] = self.scope.get(BODY_BYTES, 0) + len(body)  # type: ignore[typeddict-unknown-key]
 
     def on_message_complete(self) -> None:
         self._is_receiving = False

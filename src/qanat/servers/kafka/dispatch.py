@@ -28,7 +28,6 @@ from qanat.servers.kafka.fast_dispatch import FastDispatch
 from qanat.servers.kafka.fetch_fast_path import FetchFastPath
 from qanat.servers.kafka.produce_fast_path import ProduceFastPath
 from qanat.servers.request_accounting import RequestAccounting
-from qanat.telemetry.events import RateLimitedEvent
 from qanat.telemetry.listener_counters import ListenerCounters
 from qanat.wire.kafka.headers import RequestHeader, frame_response, read_request_header
 from qanat.wire.kafka.registry import ApiKey
@@ -57,10 +56,12 @@ class Dispatcher(FastDispatch):
 
     def __init__(self, broker: Broker) -> None:
         self.counters = ListenerCounters(SERVED)
-        log_slow = RateLimitedEvent("slow request")
         self._accounting = {
             key: RequestAccounting(
-                SERVED[key].api.name, counters, broker.current_settings, None if key in _WAITS_BY_DESIGN else log_slow
+                SERVED[key].api.name,
+                counters,
+                broker.current_settings,
+                None if key in _WAITS_BY_DESIGN else broker.log_slow_request,
             )
             for key, counters in self.counters.by_api.items()
         }

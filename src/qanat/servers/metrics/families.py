@@ -22,7 +22,7 @@ from qanat.servers.metrics.process import (
     start_time_seconds,
 )
 from qanat.servers.metrics.replica_families import REPLICAS
-from qanat.servers.metrics.request_families import HTTP, REQUESTS
+from qanat.servers.metrics.request_families import HTTP, PUSH, REQUESTS
 from qanat.telemetry.exposition import Family, Sample
 
 _PROCESS: tuple[ObservedFamily, ...] = (
@@ -57,6 +57,7 @@ FAMILIES: tuple[ObservedFamily, ...] = (
     *LOGS,
     *REPLICAS,
     *HTTP,
+    *PUSH,
     *GROUPS,
     *TRANSACTIONS,
     *HANDLERS,

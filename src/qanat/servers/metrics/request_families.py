@@ -27,6 +27,11 @@ def _dry_run_denials(observed: Observed) -> float | None:
     return None if authorizer is None or authorizer.dry_run is None else authorizer.dry_run.total
 
 
+def _push_errors(observed: Observed) -> Iterator[Sample]:
+    for code, count in sorted(observed.broker.counters.pushed.errors.items()):
+        yield Sample({"error": ErrorCode(code).name}, count)
+
+
 REQUESTS: tuple[ObservedFamily, ...] = (
     by_api("qanat_requests_total", "counter", "Requests that were handled.", lambda api: api.requests),
     Family(
@@ -157,7 +162,19 @@ HTTP: tuple[ObservedFamily, ...] = (
         "qanat_http_request_seconds",
         "histogram",
         "From a request's headers until its answer was ready, waiting included; streams are left out.",
-        lambda o: None if o.http is None else o.http.duration_s,
+        lambda o: None if o.http is None else o.http.requests.duration_s,
+    ),
+    single(
+        "qanat_http_request_bytes_total",
+        "counter",
+        "Bytes of bodies of requests over HTTP, as they were sent.",
+        lambda o: None if o.http is None else o.http.requests.request_bytes,
+    ),
+    single(
+        "qanat_http_response_bytes_total",
+        "counter",
+        "Bytes of bodies of answers over HTTP; streams are left out.",
+        lambda o: None if o.http is None else o.http.requests.response_bytes,
     ),
     single(
         "qanat_http_streams",
@@ -170,5 +187,28 @@ HTTP: tuple[ObservedFamily, ...] = (
         "gauge",
         "HTTP connections that are open.",
         lambda o: None if o.http is None else o.http.connections,
+    ),
+)
+
+PUSH: tuple[ObservedFamily, ...] = (
+    single(
+        "qanat_push_produce_seconds",
+        "histogram",
+        "Batches that push clients produced, the records of one read for one partition: from their append until their "
+        "answers were ready, waiting included.",
+        lambda o: o.broker.counters.pushed.duration_s,
+    ),
+    single(
+        "qanat_push_produce_bytes_total",
+        "counter",
+        "Bytes of DATA frames that were answered or refused.",
+        lambda o: o.broker.counters.pushed.request_bytes,
+    ),
+    Family(
+        "qanat_push_produce_errors_total",
+        "counter",
+        "DATA frames that were refused.",
+        ("error",),
+        _push_errors,
     ),
 )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from qanat.servers.listener_security import ListenerSecurity
     from qanat.servers.push.fresh_batches import FreshBatches
     from qanat.servers.push.shared_payloads import SharedPayloads
+    from qanat.servers.request_accounting import RequestAccounting
 
 
 class PushClient(Protocol):
@@ -25,6 +26,9 @@ class PushClient(Protocol):
     topic_ids: dict[str, str]
     """The ids of the topics when they were looked up: what the client was told."""
     can_write: bool
+    client: str
+    """What it calls itself."""
+    peer: str
 
     @property
     def server(self) -> PushHost: ...
@@ -87,6 +91,8 @@ class PushHost(Protocol):
     scratch: memoryview
     payloads: SharedPayloads
     fresh: FreshBatches
+    accounting: RequestAccounting
+    """Of what is produced."""
     max_payload_bytes: int
 
     def now_ms(self) -> int: ...

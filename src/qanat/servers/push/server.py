@@ -20,6 +20,7 @@ from qanat.servers.push.fresh_batches import FreshBatches
 from qanat.servers.push.shared_payloads import SharedPayloads
 from qanat.servers.push.subscription import LogSubscription
 from qanat.servers.push.turns import LatePass, Wheel
+from qanat.servers.request_accounting import RequestAccounting
 from qanat.telemetry.events import RateLimitedEvent, failure
 from qanat.wire.push.control import ConnectedConsumer
 from qanat.wire.push.frames import UNAUTHENTICATED_BYTES, FrameType
@@ -48,6 +49,9 @@ class PushServer:
         """Where every connection receives: its bytes are copied out before another one reads."""
         self.payloads = SharedPayloads()
         self.fresh = FreshBatches()
+        self.accounting = RequestAccounting(
+            "push produce", broker.counters.pushed, broker.current_settings, broker.log_slow_request
+        )
         self._time_s: Callable[[], float] | None = None
         self._connections: OrderedSet[PushConnection] = OrderedSet()
         self._unauthenticated: dict[PushConnection, int] = {}

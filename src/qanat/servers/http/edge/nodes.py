@@ -267,5 +267,6 @@ OPERATIONS = (
         statuses=(304,),
         headers=_ETAG,
         waits=True,
+        is_long_poll=True,
     ),
 )

@@ -267,5 +267,6 @@ OPERATIONS = (
         body=PipeToPull,
         answers={_MEDIA_TYPE.decode(): bytes},
         waits=True,
+        is_long_poll=True,
     ),
 )

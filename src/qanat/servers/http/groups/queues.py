@@ -371,6 +371,7 @@ OPERATIONS = (
         body=ToAcquire,
         answer=Acquired,
         waits=True,
+        is_long_poll=True,
     ),
     Operation(
         "POST",

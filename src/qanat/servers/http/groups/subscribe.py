@@ -240,6 +240,7 @@ OPERATIONS = (
         body=Subscription,
         answer=Subscribed,
         waits=True,
+        is_long_poll=True,
     ),
     Operation(
         "POST",
@@ -258,6 +259,7 @@ OPERATIONS = (
         query=GroupRecordsQuery,
         answer=GroupRecords,
         waits=True,
+        is_long_poll=True,
     ),
     Operation("DELETE", _MEMBER, leave_group, "Leave a group", "groups", answer=Left),
 )

@@ -160,6 +160,7 @@ OPERATIONS = (
         query=ConsumeQuery,
         answer=Consumed,
         waits=True,
+        is_long_poll=True,
     ),
     Operation(
         "GET",
@@ -170,5 +171,6 @@ OPERATIONS = (
         query=RecordsQuery,
         answer=ConsumedAll,
         waits=True,
+        is_long_poll=True,
     ),
 )

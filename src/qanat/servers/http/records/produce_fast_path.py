@@ -1,8 +1,9 @@
 """The fast path of `POST /produce`: one record as JSON for a partition that this broker leads, as most requests are.
 
-It answers as the ordinary path does (`application`, `produce`) and makes nothing that this request does not need. A
-request that is not of this form (headers with a meaning, a query, a password, another body), or that is refused,
-takes the ordinary path from the start, with the body that was read.
+It answers as the ordinary path does (`application`, `produce`) and makes nothing that this request does not need; both
+append, acknowledge, authorize and account by the same. A request that is not of this form (headers with a meaning, a
+query, a password, another body), or that is refused, takes the ordinary path from the start, with the body that was
+read.
 """
 
 from __future__ import annotations
@@ -12,19 +13,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from qanat.api.records.append import ALL
-from qanat.servers.http.caller import caller_of
 from qanat.servers.http.exchange import Receive, Scope
 from qanat.servers.http.problems import Problem
-from qanat.servers.http.protocol import write_whole
+from qanat.servers.http.records.produce_results import one_reply
 from qanat.servers.http.records.record_parsing import RecordIn, now_ms, producer_record
-from qanat.servers.http.reply import JSON
+from qanat.servers.http.reply import JSON, Reply
 
 if TYPE_CHECKING:
+    from qanat.servers.http.caller import HttpCaller
     from qanat.servers.http.context import HttpContext
 
 PATH = "/produce"
 _ONE = msgspec.json.Decoder(RecordIn)
-_HEADERS = ((b"content-type", JSON),)
 _WITH_MEANING = frozenset(
     (
         b"idempotency-key",
@@ -55,8 +55,8 @@ def may_take_fast_path(context: HttpContext, scope: Scope) -> bool:
     return is_json and context.settings.http_acks == "all"
 
 
-async def produce_fast(context: HttpContext, scope: Scope, receive: Receive) -> Receive | None:
-    """Answer the request; or return what the ordinary path reads the body from."""
+async def produce_fast(context: HttpContext, caller: HttpCaller, scope: Scope, receive: Receive) -> Reply | Receive:
+    """The answer; or what the ordinary path reads the body from."""
     message = await receive()
     body = message.get("body", b"")
     limit = min(_SMALL, context.settings.http_request_max_bytes, context.settings.http_document_max_bytes)
@@ -71,15 +71,11 @@ async def produce_fast(context: HttpContext, scope: Scope, receive: Receive) -> 
         context.router.choose_partition(ready, len(topic.partitions))
     except (msgspec.DecodeError, RecursionError, Problem):
         return _replay(message, receive)
-    caller = caller_of(scope, context.gateway.security)
     partition = context.router.find_led(caller, ready.topic, ready.partition, ALL)
     if partition is None:
         return _replay(message, receive)
     offset = await context.router.append_one(caller, partition, ready, ALL)
-    counters = context.counters
-    counters.answered["produce", 200] = counters.answered.get(("produce", 200), 0) + 1
-    write_whole(scope["cycle"], 200, _HEADERS, b'{"partition":%d,"offset":%d}' % (ready.partition, offset))
-    return None
+    return one_reply(ready.partition, offset)
 
 
 def _replay(message: object, receive: Receive) -> Receive:

@@ -75,5 +75,6 @@ OPERATIONS = (
         query=StreamQuery,
         answers={"text/event-stream": str},
         waits=True,
+        is_long_poll=True,
     ),
 )
