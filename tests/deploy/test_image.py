@@ -11,12 +11,14 @@ import os
 import resource
 import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,8 @@ FIREWALLS = ("iptables", "nft")
 """Podman publishes ports by one of these; 4.3 by the first."""
 PORTS = (9092, 9093, 9094, 8080, 8081, 8082)
 PROJECT = "qanat-deploy-test"
+BROKERS = {"broker-1": 8080, "broker-2": 8081, "broker-3": 8082}
+"""The compose file's, and where each answers /health."""
 SEEDS = {"NODE_ID": "broker-001", "BROKER_PORT": "9092", "DATA_DIR": "/app/data"}
 
 missing = [name for name in TOOLS if shutil.which(name) is None]
@@ -51,9 +55,9 @@ with_engine = pytest.mark.skipif(
 )
 
 
-def run(*words: str, **variables: str) -> str:
+def run(*words: str, given: str = "", **variables: str) -> str:
     environment = {**os.environ, "BUILDAH_ISOLATION": "chroot", **variables}
-    done = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=ROOT)
+    done = subprocess.run(words, input=given, capture_output=True, text=True, env=environment, cwd=ROOT)
     assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
     return done.stdout
 
@@ -171,6 +175,9 @@ def test_the_seeds_line_runs_a_secured_broker(image: str) -> None:
         client = ("--command-config", "/app/data/security/client.properties")
         run("podman", "exec", name, "qanat", "topic", "create", "orders", *client)
         assert "orders" in run("podman", "exec", name, "qanat", "topic", "list", *client)
+        adding = ("qanat", "user", "add", "second", "--data-dir", "/app/data", "--password-file", "/dev/stdin")
+        run("podman", "exec", "-i", name, *adding, given="correct horse battery\n")
+        assert "second" in run("podman", "exec", name, "qanat", "user", "list", *client)
         check = ("qanat", "config", "check", "-c", "/app/data/security/broker.yaml", "--environment", "production")
         assert run("podman", "exec", name, *check).startswith("ok")
         began = time.monotonic()
@@ -186,7 +193,8 @@ def test_the_seeds_line_runs_a_secured_broker(image: str) -> None:
 
 
 @pytest.fixture
-def compose(image: str, etcd: str) -> Iterator[list[str]]:
+def compose(image: str, etcd: str) -> Iterator[dict[str, float]]:
+    """Three brokers that run; how long each took from its start to its first answer."""
     try:
         program = have_compose()
     except MissingToolError as fault:
@@ -200,10 +208,26 @@ def compose(image: str, etcd: str) -> Iterator[list[str]]:
     words = [*program, "-p", PROJECT, "-f", file, "--podman-run-args=" + " ".join(own_limits())]
     variables = {"QANAT_IMAGE": image, "ETCD_IMAGE": etcd}
     try:
-        run(*words, "up", "-d", **variables)
-        yield words
+        with ThreadPoolExecutor(len(BROKERS)) as pool:
+            answers = {name: pool.submit(_answered_at, port) for name, port in BROKERS.items()}
+            run(*words, "up", "-d", **variables)
+        yield {name: answer.result() - _started_at(name) for name, answer in answers.items()}
     finally:
         run(*words, "down", "-v", **variables)
+
+
+def _answered_at(port: int) -> float:
+    _wait_for(port, "/health", 200)
+    return time.time()
+
+
+def _container(broker: str) -> str:
+    return f"{PROJECT}_{broker}_1"
+
+
+def _started_at(broker: str) -> float:
+    """When its process was started, the engine's own work left out."""
+    return int(run("podman", "inspect", _container(broker), "--format", "{{.State.StartedAt.UnixNano}}")) / 1e9
 
 
 def _is_taken(port: int) -> bool:
@@ -223,9 +247,34 @@ def _post(path: str, body: object) -> int:
 
 
 @with_engine
-def test_three_brokers_by_compose_serve_also_when_one_is_killed(compose: list[str]) -> None:
-    for port in (8080, 8081, 8082):
-        _wait_for(port, "/health", 200)
+def test_brokers_of_compose_answer_soon_and_stop_in_time(
+    compose: dict[str, float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Medians: of all three at once, and of one that comes back to the others."""
+    stops, returns = [], []
+    for broker, port in BROKERS.items():
+        _wait_for(port, "/health/restartable", 200)
+        began = time.monotonic()
+        run("podman", "stop", "-t", "60", _container(broker))
+        stops.append(time.monotonic() - began)
+        run("podman", "start", _container(broker))
+        returns.append(_answered_at(port) - _started_at(broker))
+    with capsys.disabled():
+        sys.stdout.write(f"\nfirst answer {_shown(compose.values())}, after a stop {_shown(returns)}\n")
+        sys.stdout.write(f"stop {_shown(stops)}\n")
+
+    assert max(stops) <= EXIT_S
+    assert statistics.median(returns) <= SOON_S
+    assert statistics.median(compose.values()) <= SOON_S * len(BROKERS), "they share the cores while all start"
+
+
+def _shown(seconds: Iterable[float]) -> str:
+    found = sorted(seconds)
+    return f"{statistics.median(found):.2f} s ({found[0]:.2f} to {found[-1]:.2f})"
+
+
+@with_engine
+def test_three_brokers_by_compose_serve_also_when_one_is_killed(compose: dict[str, float]) -> None:
     wish = {"name": "test-topic", "partitions": 10, "replication_factor": 3}
     deadline = time.monotonic() + FIRST_ANSWER_S
     while (status := _post("/api/v1/topics", wish)) == 400 and time.monotonic() < deadline:
@@ -237,7 +286,7 @@ def test_three_brokers_by_compose_serve_also_when_one_is_killed(compose: list[st
         producer.produce("test-topic", str(number))
     assert producer.flush(60) == 0
     _wait_for(8081, "/health/restartable", 200)
-    run("podman", "kill", f"{PROJECT}_broker-3_1")
+    run("podman", "kill", _container("broker-3"))
     _wait_for(8081, "/health/restartable", 503)
     assert healthcheck.status(8081, "/health/ready") == 200
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers", "auto.offset.reset": "earliest"})
