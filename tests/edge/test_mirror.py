@@ -27,6 +27,7 @@ from qanat.edge.mirror import (
     Truncate,
     Wait,
     acts,
+    begins_at_zero,
     epoch_to_compare,
     next_step,
 )
@@ -103,6 +104,27 @@ def test_a_log_of_later_epochs_only_is_cut_to_its_start() -> None:
 
 def test_a_log_that_never_had_a_record_begins_where_the_parent_begins() -> None:
     assert after(Answered(40, 50), own=Position(0, 0)) == Begin(40)
+
+
+@pytest.mark.parametrize(
+    ("on_gap", "step"),
+    [(OnGap.STOP, Stop(Gap(0, 40))), (OnGap.SKIP, Skip(Gap(0, 40))), (OnGap.REFRESH, Refresh(Gap(0, 40)))],
+)
+def test_a_log_that_has_begun_and_is_empty_lacks_all_before_the_parents_start(on_gap: OnGap, step: Step) -> None:
+    """It mirrored an empty partition, or what it had was cut off."""
+    assert after(Answered(40, 50), own=Position(0, 0, has_begun=True), on_gap=on_gap) == step
+
+
+def test_that_a_log_begins_at_zero_is_stored_with_the_first_answer_only() -> None:
+    def begins(own: Position, answered: Answered, *batches: Batch) -> bool:
+        return begins_at_zero(own, answered, batches)
+
+    fresh = Position(0, 0)
+    assert begins(fresh, Answered(0, 0))
+    assert begins(fresh, Answered(3, 10), Batch(0, 5, 1))  # The parent's log starts in the middle of a batch.
+    assert not begins(fresh, Answered(40, 50))
+    assert not begins(Position(0, 0, has_begun=True), Answered(0, 0))
+    assert not begins(OWN, Answered(0, 20))
 
 
 def test_a_log_that_was_cut_to_nothing_begins_at_the_batch_across_its_end() -> None:

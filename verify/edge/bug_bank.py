@@ -88,6 +88,11 @@ def skip_silently(patches: Patches) -> None:
     patches.put(mirror, "acts", lambda step: tuple(one for one in acts(step) if not isinstance(one, RecordGap)))
 
 
+def forget_that_an_empty_log_has_begun(patches: Patches) -> None:
+    """A child that had mirrored an empty partition takes what is left of it later for all that ever was in it."""
+    patches.put(mirror, "begins_at_zero", lambda own, answered, batches: False)
+
+
 def skip_first_record_later(patches: Patches) -> None:
     """A gap is recorded after the records behind it are appended: a crash between both leaves a silent one."""
     acts = mirror.acts
@@ -280,12 +285,13 @@ _FOUND: tuple[tuple[Callable[[Patches], None], int], ...] = (
     (never_truncate, 1),
     (truncate_to_a_parent_that_is_behind, 9),
     (ask_without_an_epoch, 1),
-    (skip_silently, 51),
-    (skip_first_record_later, 58),
+    (skip_silently, 4),
+    (forget_that_an_empty_log_has_begun, 110),
+    (skip_first_record_later, 4),
     (forget_the_gaps_of_a_parent, 51),
     (start_over_at_a_gap, 4),
     (keep_the_epoch_of_the_state, 1),
-    (wait_at_a_batch_across_the_end, 294),
+    (wait_at_a_batch_across_the_end, 52),
     (judge_what_lies_in_a_gap, 426),
     (append_what_is_there_already, 34),
     (stay_with_a_dead_parent, 1),

@@ -21,13 +21,14 @@ def may_append(root: Origin, name: str, batch: ModelBatch) -> None:
         raise EdgeMismatchError(f"{name} appends {batch}, which was never below the root's high watermark")
 
 
-def may_restart(name: str, log: ModelLog, gaps: Iterable[Gap], offset: int, on_gap: OnGap) -> None:
-    """A log is emptied only where it has no record, or by `refresh` with a recorded gap."""
-    if log.end_offset == 0 or (not log.batches and offset <= log.end_offset):
+def may_restart(child: Child, number: int, offset: int) -> None:
+    """A log is emptied only where nothing was heard of the partition, or by `refresh` with a recorded gap."""
+    log, name = child.disk.logs[number], f"{child.name}-{number}"
+    if not log.batches and (offset <= log.end_offset or not child.heard[number]):
         return
-    if on_gap is not OnGap.REFRESH:
-        raise EdgeMismatchError(f"{name} throws its past away with on.gap={on_gap.value}")
-    if not any(gap.first <= log.end_offset and gap.end >= offset for gap in gaps):
+    if child.on_gap is not OnGap.REFRESH:
+        raise EdgeMismatchError(f"{name} begins at {offset} after {log.end_offset} with on.gap={child.on_gap.value}")
+    if not any(gap.first <= log.end_offset and gap.end >= offset for gap in child.disk.gaps[number]):
         raise EdgeMismatchError(f"{name} begins at {offset} after {log.end_offset}, and no gap is recorded")
 
 

@@ -9,6 +9,8 @@ import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from qanat.edge import mirror, topology, up_flow
 from qanat.edge.backoff import Backoff, spread
 from qanat.edge.mirror import (
@@ -55,6 +57,8 @@ class Disk:
     logs: list[ModelLog]
     gaps: list[tuple[Gap, ...]]
     state_epochs: list[int]
+    begun: list[bool]
+    """Of each partition, whether it is stored that it begins at offset 0."""
     topology: Topology | None = None
     outbox: dict[int, int] = field(default_factory=dict)
     """Records of the outbox by offset: each is flushed when it is acknowledged to its producer."""
@@ -71,13 +75,16 @@ class Child(Machine):
         self.world = world
         self.on_gap = on_gap
         self.sends_up = sends_up
-        self.disk = Disk([ModelLog() for _ in range(partitions)], [()] * partitions, [0] * partitions)
+        logs = [ModelLog() for _ in range(partitions)]
+        self.disk = Disk(logs, [()] * partitions, [0] * partitions, [False] * partitions)
         self.process: Process | None = None
         self.accepted: list[int] = []
         """Records of the outbox that were acknowledged to their producer."""
         self.resends = False
         """Whether the operator has decided that another topic gets what is still in the outbox."""
         self.dies = 0.0
+        self.heard = [False] * partitions
+        """Of each partition, whether an answer was carried out: from then on, all that it lacks must be reported."""
         self.unjudged: list[dict[ModelBatch, None]] = [{} for _ in range(partitions)]
         """Batches that an unclean election has replaced, and of which no parent could say so: it had no records there
         itself when the child went on behind them (docs/decisions/0020-mirrored-topics.md)."""
@@ -245,13 +252,18 @@ class Process:
             found = log.end_of_epoch(LeaderEpoch(answered.diverging.epoch))
             ours = mirror.EpochEnd(found.epoch, found.end_offset)
         headers = tuple(Batch(one.base_offset, one.next_offset, one.epoch) for one in batches)
-        step = mirror.next_step(Position(log.start, offset, epoch), ours, answered, headers, self.node.on_gap)
+        own = Position(log.start, offset, epoch, offset > 0 or self.node.disk.begun[number])
+        if mirror.begins_at_zero(own, answered, headers):
+            self.node.disk.begun[number] = True
+            own = replace(own, has_begun=True)
+        step = mirror.next_step(own, ours, answered, headers, self.node.on_gap)
         self.stopped.pop(number, None)
         if isinstance(step, mirror.Append):
             self._note_unjudged(number, answered)
         for act in mirror.acts(step):
             self._do(number, act, batches)
             self.node.may_die()
+        self.node.heard[number] = True
         return not isinstance(step, mirror.Wait | mirror.Stop)
 
     def _note_unjudged(self, number: int, answered: Answered) -> None:
@@ -294,7 +306,7 @@ class Process:
             case GoOnAt():
                 self.go_on[number] = act.offset
             case RestartAt():
-                checker.may_restart(self.node.name, log, disk.gaps[number], act.offset, self.node.on_gap)
+                checker.may_restart(self.node, number, act.offset)
                 log.restart(act.offset)
                 self.go_on.pop(number, None)
             case TruncateLog():

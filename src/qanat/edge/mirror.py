@@ -10,6 +10,8 @@ Rule 2: nothing is truncated before the parent has committed records of another 
 Rule 3: a gap is recorded before it is skipped, with its exact range. A hole that a parent reports in its own log is a
         gap of ours as well.
 Rule 4: the past of a child is thrown away by `on.gap=refresh` alone.
+Rule 5: a child begins where its parent's log begins, once. That it has begun at 0 is stored before the first answer is
+        carried out: an empty log alone does not say whether records before the parent's start are lost.
 
 docs/decisions/0020-mirrored-topics.md says why.
 """
@@ -55,6 +57,8 @@ class Position(Struct, frozen=True):
     end: int
     epoch: int = NO_EPOCH
     """The epoch of the last record; -1 where there is none."""
+    has_begun: bool = False
+    """Of a log that ends at 0: whether it is stored that it begins there."""
 
 
 class Answered(Struct, frozen=True):
@@ -123,6 +127,16 @@ class Wait(Struct, frozen=True):
 Step = Append | Truncate | Begin | Skip | Refresh | Stop | Wait
 
 
+def begins_at_zero(own: Position, answered: Answered, batches: tuple[Batch, ...]) -> bool:
+    """Whether the child begins at offset 0 with this answer, which must be stored first (rule 5)."""
+    return own.end == 0 and not own.has_begun and answered.diverging is None and _begin(answered, batches) == 0
+
+
+def _begin(answered: Answered, batches: tuple[Batch, ...]) -> int:
+    """Where the parent's records begin: a log may start in the middle of a batch, which comes whole."""
+    return min(answered.log_start, batches[0].base_offset) if batches else answered.log_start
+
+
 def next_step(
     own: Position, own_epoch_end: EpochEnd | None, answered: Answered, batches: tuple[Batch, ...], on_gap: OnGap
 ) -> Step:
@@ -130,10 +144,9 @@ def next_step(
     if answered.diverging is not None:
         assert own_epoch_end is not None, "a child whose log diverges looks up its own epochs"
         return _parted(own, own_epoch_end, answered.diverging, answered)
-    # A log may start in the middle of a batch, which comes whole.
-    begin = min(answered.log_start, batches[0].base_offset) if batches else answered.log_start
+    begin = _begin(answered, batches)
     if own.end < begin and own.end < answered.log_start:
-        if own.end == 0:
+        if own.end == 0 and not own.has_begun:
             return Begin(begin)
         gap = Gap(own.end, begin)
         return Skip(gap) if on_gap is OnGap.SKIP else Refresh(gap) if on_gap is OnGap.REFRESH else Stop(gap)

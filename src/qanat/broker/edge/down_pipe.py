@@ -283,6 +283,7 @@ class DownPipe:
         self, partitions: tuple[PipedPartition, ...], records: list[memoryview], wanted: list[PipePosition]
     ) -> int:
         asked = {TopicPartition(one.topic, one.partition): one for one in wanted}
+        await self._mirrors.begin([*zip(partitions, records, strict=True)])
         has_moved = is_news = False
         for answered, batches in zip(partitions, records, strict=True):
             at = TopicPartition(answered.topic, answered.partition)

@@ -2,21 +2,25 @@
 
 /qanat/edge/topology                      `Topology`
 /qanat/edge/gaps/<topic id>/<partition>   the recorded gaps of one partition
+/qanat/edge/begun/<topic id>              the partitions that begin at offset 0 here
 /qanat/edge/up/<topic id>/<partition>     `UpBinding`: where the records of one partition of an outbox go
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import msgspec
 from msgspec import Struct
 
-from qanat.cluster.store import Delete, MetadataStore, Put
+from qanat.cluster.store import OPERATIONS_MAX, Delete, MetadataStore, Put
 from qanat.edge.mirror import Gap
 from qanat.edge.topology import Topology
 from qanat.telemetry.events import log_event
 
 TOPOLOGY = "/qanat/edge/topology"
 GAPS = "/qanat/edge/gaps/"
+BEGUN = "/qanat/edge/begun/"
 UP = "/qanat/edge/up/"
 GAPS_MAX = 1000
 """The newest gaps of a partition are kept."""
@@ -64,6 +68,16 @@ class EdgeState:
         key = f"{GAPS}{topic_id}/{number}"
         rows = [(gap.first, gap.end) for gap in gaps[-GAPS_MAX:]]
         await self._store.commit((), [Put(key, msgspec.json.encode(rows)) if rows else Delete(key)])
+
+    async def begun(self) -> dict[str, set[int]]:
+        """By topic id, the partitions that begin at offset 0."""
+        entries = (await self._store.list(BEGUN)).entries
+        return {one.key.removeprefix(BEGUN): msgspec.json.decode(one.value, type=set[int]) for one in entries}
+
+    async def keep_begun(self, begun: Mapping[str, Iterable[int]]) -> None:
+        puts = [Put(f"{BEGUN}{topic_id}", msgspec.json.encode(sorted(rows))) for topic_id, rows in begun.items()]
+        for first in range(0, len(puts), OPERATIONS_MAX):
+            await self._store.commit((), puts[first : first + OPERATIONS_MAX])
 
     async def binding(self, topic_id: str, number: int) -> UpBinding | None:
         entry = await self._store.get(f"{UP}{topic_id}/{number}")

@@ -16,10 +16,11 @@ from qanat.broker.edge.edge_host import EdgeHost
 from qanat.broker.edge.edge_state import EdgeState
 from qanat.broker.replicas.partition import Partition
 from qanat.cluster import keys, values
+from qanat.cluster.image import MetadataImage
 from qanat.cluster.rejection import Rejection
 from qanat.cluster.store import Put
 from qanat.cluster.topic_configs import MIRROR_KEYS, MIRROR_SOURCE, UP_TARGET
-from qanat.cluster.topics import CreateTopic
+from qanat.cluster.topics import CreateTopic, TopicPlan, decide_add_partitions
 from qanat.edge import mirror
 from qanat.edge.key_filter import Keys, common, normal, of_setting, to_setting
 from qanat.edge.mirror import (
@@ -55,6 +56,8 @@ class MirroredTopics:
         self._state = state
         self._on_gap = on_gap
         self._ledgers: dict[TopicPartition, GapLedger] = {}
+        self._begun: dict[str, set[int]] = {}
+        """By topic id, the partitions of which it is stored that they begin at offset 0."""
         self._go_on: dict[TopicPartition, int] = {}
         """Partitions whose next offset lies beyond a gap that is recorded."""
         self.stopped: dict[TopicPartition, Gap] = {}
@@ -66,6 +69,7 @@ class MirroredTopics:
     async def load(self) -> None:
         """Read the recorded gaps; those that were recorded and not skipped are forgotten."""
         stored = await self._state.gaps()
+        self._begun = await self._state.begun()
         for at in self.partitions():
             topic = self._broker.metadata.image.topics[at.topic]
             ledger = GapLedger(stored.get((topic.topic_id, at.partition), ()))
@@ -102,7 +106,8 @@ class MirroredTopics:
         if name in image.topics:
             source = image.overrides(name).get(MIRROR_SOURCE, "")
             if source == offered.topic_id:
-                return self._has_right_keys(name, common(normal(offered.keys), wanted))
+                is_right = self._has_right_keys(name, common(normal(offered.keys), wanted))
+                return is_right and await self._has_right_partitions(offered)
             what = "mirrors another topic" if source else "has records of its own"
             return self._refuse(name, f"topic {name} {what}: delete it here, or leave it out of the node's topics")
         passed = common(normal(offered.keys), wanted)
@@ -120,11 +125,41 @@ class MirroredTopics:
         log_event("topic is mirrored", topic=name, partitions=offered.partitions, source=offered.topic_id)
         return True
 
+    async def _has_right_partitions(self, offered: PipedTopic) -> bool:
+        """Add the partitions that the parent has more than the mirror; whether there is something to pull."""
+        name, wanted = offered.topic, offered.partitions
+        topic = self._broker.metadata.image.topics[name]
+        own = len(topic.partitions)
+        if wanted == own:
+            self.conflicts.pop(name, None)
+        elif wanted < own:
+            self._refuse(name, f"the parent has {wanted} partitions of topic {name}, and this node {own}")
+        else:
+            plan = await self._grow(topic, wanted)
+            if isinstance(plan, Rejection):
+                self._refuse(name, f"partitions {own} to {wanted - 1} of topic {name} cannot be made: {plan.message}")
+            else:
+                self.conflicts.pop(name, None)
+        return True
+
+    async def _grow(self, topic: values.Topic, count: int) -> TopicPlan | Rejection:
+        """Raise the partitions of a mirror to `count`. It mirrored the topic before they were: nothing that was ever in
+        them may be missing in silence, so they begin at 0."""
+
+        def decide(image: MetadataImage) -> TopicPlan | Rejection:
+            return decide_add_partitions(image, topic.name, count)
+
+        changes = self._broker.metadata_changes
+        plan = await changes.carry_out(decide, is_dry_run=True)
+        if isinstance(plan, Rejection):
+            return plan
+        await self._keep_begun({topic.topic_id: set(range(len(topic.partitions), count))})
+        return await changes.carry_out(decide)
+
     def _has_right_keys(self, name: str, passed: Keys | None) -> bool:
         """Whether a mirror has the keys that would come now: otherwise it would lack some in silence."""
         own = self._keys(name)
         if own == passed:
-            self.conflicts.pop(name, None)
             return True
         would = "no key of it" if passed is None else _listed(passed)
         why = f"topic {name} has {_listed(own)} here, and its parent would give {would}: delete it here to begin anew"
@@ -159,7 +194,31 @@ class MirroredTopics:
         beyond = self._go_on.get(at, 0)
         if beyond > end:
             return Position(start, beyond)
-        return Position(start, end, log.epochs.epoch_at(Offset(end - 1)) if end > start else mirror.NO_EPOCH)
+        epoch = log.epochs.epoch_at(Offset(end - 1)) if end > start else mirror.NO_EPOCH
+        return Position(start, end, epoch, has_begun=end > 0 or self._has_begun(at))
+
+    def _has_begun(self, at: TopicPartition) -> bool:
+        topic = self._broker.metadata.image.topics.get(at.topic)
+        return topic is not None and at.partition in self._begun.get(topic.topic_id, ())
+
+    async def begin(self, answers: Sequence[tuple[PipedPartition, memoryview]]) -> None:
+        """Store which partitions begin at offset 0 with these answers, all at once, before any is carried out."""
+        begun: dict[str, set[int]] = {}
+        for answered, records in answers:
+            at = TopicPartition(answered.topic, answered.partition)
+            found = self._mirror(at)
+            if found is None or found.log.end_offset > 0 or answered.error:
+                continue
+            headers, _ = _batches(records)
+            topic = self._broker.metadata.image.topics.get(at.topic)
+            if topic is not None and mirror.begins_at_zero(self._position(at, found.log), _told(answered), headers):
+                begun.setdefault(topic.topic_id, set()).add(at.partition)
+        await self._keep_begun(begun)
+
+    async def _keep_begun(self, begun: dict[str, set[int]]) -> None:
+        more = {topic_id: self._begun.get(topic_id, set()) | rows for topic_id, rows in begun.items()}
+        await self._state.keep_begun(more)
+        self._begun |= more
 
     async def apply(self, answered: PipedPartition, records: memoryview, asked: PipePosition) -> mirror.Step:
         """Carry out what a parent's answer asks for."""
@@ -175,14 +234,11 @@ class MirroredTopics:
             self._refuse(at.topic, f"topic {at.topic} has {_listed(own_keys)} here, and its parent gives {given}")
             return mirror.Wait()
         headers, ends = _batches(records)
-        parted = None if answered.diverging is None else mirror.EpochEnd(*answered.diverging)
         ours = None
-        if parted is not None:
-            known = found.log.end_of_epoch(LeaderEpoch(parted.epoch))
+        if answered.diverging is not None:
+            known = found.log.end_of_epoch(LeaderEpoch(answered.diverging[0]))
             ours = mirror.EpochEnd(known.epoch, known.end_offset)
-        gaps = tuple(Gap(first, end) for first, end in answered.gaps)
-        told = Answered(answered.log_start, answered.high_watermark, parted, gaps)
-        step = mirror.next_step(own, ours, told, headers, self._on_gap)
+        step = mirror.next_step(own, ours, _told(answered), headers, self._on_gap)
         was_stopped = self.stopped.pop(at, None)
         for act in mirror.acts(step):
             await self._carry_out(at, act, records, ends, was_stopped)
@@ -270,6 +326,12 @@ class MirroredTopics:
         topic = self._broker.metadata.image.topics.get(at.topic)
         if topic is not None:
             await self._state.keep_gaps(topic.topic_id, at.partition, self._ledgers[at].gaps)
+
+
+def _told(answered: PipedPartition) -> Answered:
+    parted = None if answered.diverging is None else mirror.EpochEnd(*answered.diverging)
+    gaps = tuple(Gap(first, end) for first, end in answered.gaps)
+    return Answered(answered.log_start, answered.high_watermark, parted, gaps)
 
 
 def _listed(keys: Keys) -> str:
