@@ -2,7 +2,8 @@
 
 Rule 1: a frame that may not come now ends the connection; nothing of it takes effect.
 Rule 2: ids of a client's frames rise. 0 is unsolicited, and an ACK has the id of the frame that it answers.
-Rule 3: any byte is a sign of life: on a slow link, a long frame takes its time.
+Rule 3: any byte is a sign of life: on a slow link, a long frame takes its time. While nothing is read from a client,
+        because its frames wait for the disk or for another broker, it cannot be silent.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class SilenceTimeouts:
 class PushDialogue:
     """One connection, as the broker sees it."""
 
-    __slots__ = ("_last_id", "_timeouts", "heard_ms", "is_greeted", "said_ms", "stage")
+    __slots__ = ("_last_id", "_timeouts", "heard_ms", "is_greeted", "is_listening", "said_ms", "stage")
 
     def __init__(self, now_ms: int, *, must_authenticate: bool, timeouts: SilenceTimeouts | None = None) -> None:
         self.stage = Stage.UNAUTHENTICATED if must_authenticate else Stage.OPEN
@@ -67,7 +68,14 @@ class PushDialogue:
         self.is_greeted = False
         """Whether the first frame has come, which names the version."""
         self.heard_ms = now_ms
+        self.is_listening = True
         self.said_ms = now_ms
+
+    def listen(self, *, is_listening: bool, now_ms: int) -> None:
+        """Begin or stop to read what the client says; its silence counts from when we listen again."""
+        if is_listening:
+            self.heard_ms = now_ms
+        self.is_listening = is_listening
 
     def check(self, frame_type: int, frame_id: int) -> None:
         """Raise `WrongFrameError` where a frame may not come now."""
@@ -99,12 +107,13 @@ class PushDialogue:
 
     def is_dead(self, now_ms: int) -> bool:
         """Whether the client has been silent for too long."""
-        return now_ms - self.heard_ms >= self._timeouts.dead_ms
+        return self.is_listening and now_ms - self.heard_ms >= self._timeouts.dead_ms
 
     @property
     def due_ms(self) -> int:
         """When one of the next two may be true, if nothing is heard or said before."""
-        return min(self.heard_ms + self._timeouts.dead_ms, self.said_ms + self._timeouts.heartbeat_ms)
+        heartbeat_ms = self.said_ms + self._timeouts.heartbeat_ms
+        return min(self.heard_ms + self._timeouts.dead_ms, heartbeat_ms) if self.is_listening else heartbeat_ms
 
     def is_heartbeat_due(self, now_ms: int) -> bool:
         """Whether the broker has been silent for so long that the client might take it for dead."""

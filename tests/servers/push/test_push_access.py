@@ -62,6 +62,15 @@ async def test_a_wrong_password_is_refused_without_a_reason() -> None:
             await stranger.log_in("alice", "wrong")
 
 
+async def test_a_session_with_an_end_is_renewed_by_the_same_user_and_by_no_other() -> None:
+    settings = {"super.users": "User:admin", "connections.max.reauth.ms": "60000"}
+    async with BrokerHere(users=USERS, settings=settings) as broker, PushPeer(broker) as admin:
+        assert (await admin.log_in("admin", USERS["admin"])).lifetime_ms == 60_000
+        assert (await admin.log_in("admin", USERS["admin"])).is_authenticated
+        with pytest.raises(AssertionError, match="authentication-failed"):
+            await admin.log_in("alice", USERS["alice"])
+
+
 async def test_an_unknown_mechanism_is_answered_with_those_that_are_offered() -> None:
     async with secured() as broker, PushPeer(broker) as stranger:
         stranger.say(Heartbeat(1, mechanism="MAGIC", token=""))

@@ -2,7 +2,8 @@
 
 - `server`          the connections of one node, their clock, and who is connected
 - `turns`           when connections have their turn: the wheel of due times, the late pass of slow subscribers
-- `connection`      one client's socket: frames in, frames out, authentication, back-pressure
+- `connection`      one client's socket: frames in, frames out, back-pressure
+- `login`           SASL tokens before a client counts as authenticated
 - `ports`           what the parts need of each other
 - `local_cluster`   Kafka requests of a client, handled in this process or sent to another broker
 - `subscription`    the modes `log` and `all`: which partitions, from where, commits (`edge.push_session` decides)

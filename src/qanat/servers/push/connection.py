@@ -1,4 +1,4 @@
-"""One push client's socket: frames in, frames out, authentication, back-pressure.
+"""One push client's socket: frames in, frames out, back-pressure; `login` authenticates it.
 
 Frames are handled in order. One that has to wait (a token that a worker checks, a subscription that looks up its
 partitions, an append that waits for the disk) holds those behind it, and reading stops meanwhile.
@@ -7,9 +7,6 @@ partitions, an append that waits for the disk) holds those behind it, and readin
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, cast
@@ -19,10 +16,11 @@ from qanat.edge.push_dialogue import PushDialogue, Stage, WrongFrameError
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import MalformedMessageError, QanatError
 from qanat.model.ordered_set import OrderedSet
-from qanat.security.authentication import ANONYMOUS, Accepted, Principal, Refused, Step
+from qanat.security.authentication import ANONYMOUS, Principal
 from qanat.security.authorization import Operation
 from qanat.servers.push.deliveries import Chunk
 from qanat.servers.push.local_cluster import LocalCluster
+from qanat.servers.push.login import PushLogin
 from qanat.servers.push.producing import PushProducer
 from qanat.servers.push.queue import QueueSubscription
 from qanat.servers.push.refresh_requests import REFRESH_REQUESTS, answer_refresh
@@ -34,18 +32,25 @@ from qanat.wire.push.control import (
     CommitOffset,
     Disconnect,
     Heartbeat,
+    Login,
     Mode,
     Subscribe,
     decode_control,
     encode_control,
 )
-from qanat.wire.push.frames import UNAUTHENTICATED_BYTES, FrameType, PushFrame, PushFrameReader, encode_frame
+from qanat.wire.push.frames import (
+    UNAUTHENTICATED_BYTES,
+    UNAUTHENTICATED_FRAMES,
+    FrameType,
+    PushFrame,
+    PushFrameReader,
+    encode_frame,
+)
 
 if TYPE_CHECKING:
     from qanat.api.authorization import AccessCheck
     from qanat.api.caller import Denial
     from qanat.api.permissions import Permissions
-    from qanat.security.sasl_exchange import SaslExchange
     from qanat.servers.listener_security import ListenerSecurity
     from qanat.servers.push.ports import PushEndpoint, PushHost
 
@@ -53,10 +58,12 @@ UNSENT_BYTES = 128 * 1024
 """Unsent bytes of a connection, so that a heartbeat never waits long behind data."""
 _ACK, _DATA, _HEARTBEAT = int(FrameType.ACK), int(FrameType.DATA), int(FrameType.HEARTBEAT)
 _SUBSCRIBE, _COMMIT_OFFSET = int(FrameType.SUBSCRIBE), int(FrameType.COMMIT_OFFSET)
-_REFUSAL_DELAY_S = 0.1
 _LINGER_S = 1.0
 """How long a client has to read why it is disconnected."""
-FAILED = "Authentication failed: invalid credentials"
+UNREAD_BYTES = 256 * 1024
+"""Answers that a client may leave unread: at more, its frames are not read."""
+_UNAUTHENTICATED_UNSENT_BYTES = 4 * 1024
+"""The same before authentication: the tokens of an exchange."""
 
 
 class PushConnection(asyncio.BufferedProtocol):
@@ -74,10 +81,13 @@ class PushConnection(asyncio.BufferedProtocol):
         self._is_reading = True
         self._transport: asyncio.Transport | None = None
         security = endpoint.security
-        self._listener_security = security
-        self._conversation: SaslExchange | None = None if security is None else security.begin_authentication()
-        is_known = self._conversation is None
-        self._reader = PushFrameReader(server.max_payload_bytes if is_known else UNAUTHENTICATED_BYTES)
+        exchange = None if security is None else security.begin_authentication()
+        self._login: PushLogin | None = None
+        self._reader = PushFrameReader(server.max_payload_bytes)
+        if exchange is not None and security is not None:
+            self._login = PushLogin(self, exchange, security.login_guard)
+            self._reader.limit(UNAUTHENTICATED_BYTES, UNAUTHENTICATED_FRAMES)
+        is_known = exchange is None
         self.dialogue = PushDialogue(server.now_ms(), must_authenticate=not is_known)
         self._waiting: deque[PushFrame] = deque()
         self._held_by: asyncio.Task[None] | None = None
@@ -104,7 +114,8 @@ class PushConnection(asyncio.BufferedProtocol):
         address = transport.get_extra_info("peername")
         self.host = str(address[0]) if address else ""
         self.peer = f"{self.host}:{address[1]}" if address else ""
-        self._transport.set_write_buffer_limits(UNSENT_BYTES)
+        is_known = self.dialogue.stage is not Stage.UNAUTHENTICATED
+        self._transport.set_write_buffer_limits(UNSENT_BYTES if is_known else _UNAUTHENTICATED_UNSENT_BYTES)
         self.server.opened(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -113,6 +124,8 @@ class PushConnection(asyncio.BufferedProtocol):
         return self.server.scratch
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self.dialogue.stage is Stage.OVER:
+            return
         self.dialogue.heard_ms = self.server.now_ms()
         self._waiting.extend(self._reader.received(bytes(self.server.scratch[:nbytes])))
         self._advance()
@@ -137,6 +150,7 @@ class PushConnection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self.can_write = True
+        self.regulate()
         if self.subscription is not None:
             self.run(self.subscription.pump)
 
@@ -156,7 +170,7 @@ class PushConnection(asyncio.BufferedProtocol):
 
     def limit_frames(self, max_bytes: int) -> None:
         """Before authentication a frame has at most 64 KiB, and no more than other listeners accept."""
-        self._reader.limit(min(max_bytes, UNAUTHENTICATED_BYTES))
+        self._reader.limit(min(max_bytes, UNAUTHENTICATED_BYTES), UNAUTHENTICATED_FRAMES)
 
     def cancel_on_disconnect(self, waiting: asyncio.Future[Any]) -> None:
         self._tasks.add(cast("asyncio.Task[Any]", waiting))
@@ -316,14 +330,27 @@ class PushConnection(asyncio.BufferedProtocol):
         """Read, or stop reading while frames wait or a producer has too much unacknowledged."""
         if self._transport is None or self._transport.is_closing():
             return
-        is_full = self.producer is not None and self.producer.is_full
-        must_read = self._held_by is None and not is_full
+        is_busy = self._held_by is not None or (self.producer is not None and self.producer.is_full)
+        if is_busy is self.dialogue.is_listening:
+            self.dialogue.listen(is_listening=not is_busy, now_ms=self.server.now_ms())
+        must_read = not is_busy and (self.can_write or not self._owes_much)
         if must_read is not self._is_reading:
             self._is_reading = must_read
             if must_read:
                 self._transport.resume_reading()
             else:
                 self._transport.pause_reading()
+
+    @property
+    def _owes_much(self) -> bool:
+        """Whether the client leaves so many answers unread that no more of its frames are answered.
+
+        A subscriber has records to read as well; what they may take is decided where they are read.
+        """
+        if self.dialogue.stage is Stage.UNAUTHENTICATED or self._transport is None:
+            return True
+        limit = UNREAD_BYTES + (self.server.max_payload_bytes if self.dialogue.stage is Stage.SUBSCRIBED else 0)
+        return self._transport.get_write_buffer_size() > limit
 
     def _handle(self, frame: PushFrame) -> Coroutine[Any, Any, None] | None:
         kind = frame.type
@@ -363,17 +390,23 @@ class PushConnection(asyncio.BufferedProtocol):
             if frame.id:
                 self.send(FrameType.ACK, frame.id)
             return None
-        said = decode_control(Heartbeat, frame.payload)
+        said: Heartbeat | Login
+        if self.dialogue.stage is Stage.UNAUTHENTICATED:
+            said = decode_control(Login, frame.payload)
+        else:
+            said = decode_control(Heartbeat, frame.payload)
         self.client = said.client or self.client
         self._version = max(self._version, said.v)
         if said.token is not None or said.mechanism:
-            return self._authenticate(frame.id, said)
+            if self._login is None:
+                raise WrongFrameError("no-authentication", "this listener asks for no authentication")
+            return self._login.take(frame.id, said)
+        if isinstance(said, Login):
+            raise WrongFrameError("not-authenticated", "name a mechanism and send a token first")
         return self._greet(frame.id, said)
 
     async def _greet(self, frame_id: int, said: Heartbeat) -> None:
         """Answer a heartbeat: with the version, a producer's topics, or who is connected."""
-        if self.dialogue.stage is Stage.UNAUTHENTICATED:
-            raise WrongFrameError("not-authenticated", "name a mechanism and send a token first")
         if said.topics:
             await self._look_up(tuple(said.topics))
             self.producer = self.producer or PushProducer(self)
@@ -405,58 +438,13 @@ class PushConnection(asyncio.BufferedProtocol):
     def _may_describe(self) -> bool:
         return (access := self._access()) is None or access.may_cluster(Operation.DESCRIBE)
 
-    async def _authenticate(self, frame_id: int, said: Heartbeat) -> None:
-        conversation = self._conversation
-        if conversation is None and self.session_end_ms is not None and self._listener_security is not None:
-            conversation = self._conversation = self._listener_security.begin_authentication()
-        if conversation is None:
-            raise WrongFrameError("no-authentication", "this listener asks for no authentication")
-        if said.mechanism and not conversation.choose(said.mechanism, tokens_are_bare=False):
-            offered = ", ".join(conversation.mechanisms)
-            raise WrongFrameError("unknown-mechanism", f"{said.mechanism} is not offered; offered are {offered}")
-        try:
-            token = base64.b64decode(said.token or "", validate=True)
-        except (binascii.Error, ValueError):
-            raise WrongFrameError("malformed", "a token is base64") from None
-        step = await self._step(conversation, token)
-        if isinstance(step, Refused):
-            self.server.note_refused(self, step.reason)
-            await asyncio.sleep(_REFUSAL_DELAY_S)
-            self.end("authentication-failed", step.message or FAILED)
-            return
-        is_done = isinstance(step, Accepted)
-        lifetime_ms = conversation.lifetime_ms(time.time()) if is_done else 0
-        if is_done:
-            self._authenticated(conversation, lifetime_ms)
-        answer = Ack(
-            token=base64.b64encode(step.token).decode(),
-            is_authenticated=is_done,
-            lifetime_ms=lifetime_ms,
-            v=VERSION,
-            features=list(FEATURES),
-        )
-        self.send(FrameType.ACK, frame_id, encode_control(answer))
-
-    async def _step(self, conversation: SaslExchange, token: bytes) -> Step:
-        guard = None if self._listener_security is None else self._listener_security.login_guard
-        if guard is not None:
-            conversation.note_claim(token)
-            if (limited := guard.refusal(self, conversation.claimed_name)) is not None:
-                return conversation.refuse(limited)
-        outcome = conversation.step(token)
-        step = await outcome if isinstance(outcome, Coroutine) else outcome
-        if guard is not None:
-            guard.note(self, conversation.claimed_name, step)
-        return step
-
-    def _authenticated(self, conversation: SaslExchange, lifetime_ms: int) -> None:
-        assert conversation.principal is not None, "authenticated"
-        if self.session_end_ms is not None and conversation.principal != self.principal:
-            raise WrongFrameError("authentication-failed", "another principal cannot take over a session")
-        self.principal = conversation.principal
-        self._conversation = None
+    def authenticated(self, principal: Principal, lifetime_ms: int) -> None:
+        """The client is who it says, for so long; 0 has no end."""
+        self.principal = principal
         self.session_end_ms = self.now_ms() + lifetime_ms if lifetime_ms else None
         self._reader.limit(self.server.max_payload_bytes)
+        if self._transport is not None:
+            self._transport.set_write_buffer_limits(UNSENT_BYTES)
         self.dialogue.authenticated()
         self.server.authenticated(self)
 

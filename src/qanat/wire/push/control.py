@@ -132,6 +132,15 @@ class Heartbeat(Struct, frozen=True, omit_defaults=True):
     """Where a refresh begins; without them with the first record of every partition."""
 
 
+class Login(Struct, frozen=True):
+    """What counts of a HEARTBEAT before authentication: of other fields nothing is kept, however many there are."""
+
+    v: Count = 0
+    client: Name = ""
+    mechanism: Name = ""
+    token: Text | None = None
+
+
 class ConnectedConsumer(Struct, frozen=True):
     """A subscriber of a broker, for people who look."""
 
@@ -232,11 +241,12 @@ class Disconnect(Struct, frozen=True, omit_defaults=True):
 
 
 Control = Subscribe | Heartbeat | Ack | CommitOffset | Reset | Ready | Disconnect
-Kind = TypeVar("Kind", Subscribe, Heartbeat, Ack, CommitOffset, Reset, Ready, Disconnect)
+Kind = TypeVar("Kind", Subscribe, Heartbeat, Login, Ack, CommitOffset, Reset, Ready, Disconnect)
 
 _encoder = msgspec.json.Encoder()
 _decoders = {
-    kind: msgspec.json.Decoder(kind) for kind in (Subscribe, Heartbeat, Ack, CommitOffset, Reset, Ready, Disconnect)
+    kind: msgspec.json.Decoder(kind)
+    for kind in (Subscribe, Heartbeat, Login, Ack, CommitOffset, Reset, Ready, Disconnect)
 }
 
 

@@ -3,6 +3,8 @@
 Rule 1: a length over the limit is refused as soon as the 13 bytes are there. A payload that has only begun takes as
         much memory as has arrived, whatever length it announces.
 Rule 2: frames in front of a bad one count, however the bytes were cut: `fault` is looked at after them.
+Rule 3: a frame without a payload takes 13 bytes on its way and hundreds in memory: of a client that has not
+        authenticated, a few are taken at a time.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ HEADER_SIZE = _HEADER.size
 LAST_ID = 2**64 - 1
 UNAUTHENTICATED_BYTES = 64 * 1024
 """Longest payload before authentication, and what control frames may have beyond a topic's longest batch."""
+UNAUTHENTICATED_FRAMES = 16
+"""Most frames that may come together before authentication: each token waits for the answer to the one before."""
+_ANY_NUMBER = 2**63
 
 
 class FrameType(IntEnum):
@@ -57,17 +62,18 @@ def encode_frame(frame_type: int, frame_id: int, payload: bytes = b"") -> bytes:
 class PushFrameReader:
     """Splits one connection's bytes into frames; `fault` is set where no frame can follow any more."""
 
-    __slots__ = ("_max_bytes", "_needed", "_rest", "fault")
+    __slots__ = ("_max_bytes", "_max_frames", "_needed", "_rest", "fault")
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, max_frames: int = _ANY_NUMBER) -> None:
         self._max_bytes = max_bytes
+        self._max_frames = max_frames
         self._rest = bytearray()
         self._needed = 0
         self.fault: MalformedMessageError | None = None
 
-    def limit(self, max_bytes: int) -> None:
-        """Change the longest payload that is accepted, as after authentication."""
-        self._max_bytes = max_bytes
+    def limit(self, max_bytes: int, max_frames: int = _ANY_NUMBER) -> None:
+        """Change the longest payload that is accepted, and how many frames at once, as after authentication."""
+        self._max_bytes, self._max_frames = max_bytes, max_frames
 
     @property
     def held_bytes(self) -> int:
@@ -103,6 +109,9 @@ class PushFrameReader:
             if stop > end:
                 needed = HEADER_SIZE + length
                 break
+            if len(frames) == self._max_frames:
+                self.fault = _too_many(self._max_frames)
+                return frames
             frames.append(PushFrame(frame_type, frame_id, view[at + HEADER_SIZE : stop]))
             at = stop
         if at < end:
@@ -115,3 +124,9 @@ def _refusal(frame_type: int, length: int, max_bytes: int) -> MalformedMessageEr
     if not FIRST_TYPE <= frame_type <= LAST_TYPE:
         return MalformedMessageError(f"there is no frame of type {frame_type}; types are 1 to {LAST_TYPE}")
     return MalformedMessageError(f"a payload of {length} bytes is announced, at most {max_bytes} are accepted")
+
+
+def _too_many(max_frames: int) -> MalformedMessageError:
+    return MalformedMessageError(
+        f"more than {max_frames} frames came together before authentication; send a token and wait for its answer"
+    )
