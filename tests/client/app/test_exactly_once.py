@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer
-from tests.client.app.app_threads import Seen, produce, running
+from tests.client.app.app_threads import Seen, committed, produce, running
 from tests.client.app.memory_clients import MemoryClients, MemoryConsumer, raws
 from tests.client.app.test_stream_worker import P0, Order, Running, simulated
 from tests.client.consumer.topics import wait_until
 
-from qanat.client import App, Consumer, Send
+from qanat.client import App, Consumer, Context, Retry, Send
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import QanatError
 from qanat.model.ids import TopicPartition
 from qanat.testing import EmbeddedBroker
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as found:
+        yield found
 
 
 def enriching() -> App:
@@ -75,6 +83,22 @@ def test_a_commit_that_ends_by_a_bug_stops_the_app() -> None:
     simulated(scene())
 
 
+def test_a_transaction_that_fails_again_and_again_is_tried_less_often() -> None:
+    clients = MemoryClients(*raws(3))
+    clients.end_faults = [(QanatError("not authorized"), False)] * 100
+
+    async def scene() -> None:
+        run = Running(enriching(), clients)
+        async with run:
+            tried = 100 - len(clients.end_faults)
+            assert 10 < tried < 20, f"{tried} in a minute: five a second at first, then one in five seconds"
+            clients.end_faults.clear()
+            await asyncio.sleep(6)
+            assert [one.value for one in clients.sent] == [0, 1, 2]
+
+    simulated(scene())
+
+
 def test_what_an_aborted_transaction_wrote_is_not_handled() -> None:
     with EmbeddedBroker() as broker:
         broker.create_topic("orders", 1)
@@ -123,3 +147,38 @@ def test_a_rebalance_that_leaves_the_app_its_partition_costs_no_transaction() ->
             assert app.health()
         assert [one.value for one in found] == [b"0", b"1"]
         assert identities.struck == asked, "the transaction goes on, with the new epoch"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (lambda: Send("copies", object()), b"SerializationError: copies: "),
+        (lambda: Send("copies", b"x" * 2000), b"MessageTooLargeError: a record of 21"),
+        (lambda: Send("copies", b"x", partition=7), b"ClientError: topic copies has no partition 7: it has 1"),
+        (lambda: Send("copies", b"x", timestamp_ms=-1), b"SerializationError: timestamp_ms is -1"),
+        (lambda: Send("copies", b"x", headers=(("a", cast(bytes, 1)),)), b"SerializationError: copies: headers are"),
+        (lambda: Send("no/topic", b"x"), b"there can be no topic"),
+    ],
+)
+def test_a_result_that_cannot_be_written_is_a_failed_attempt(
+    broker: EmbeddedBroker, wrong: Callable[[], Send], reason: bytes
+) -> None:
+    source = f"bad-{uuid4()}"
+    produce(broker, source, *(b'{"id":%d}' % number for number in range(3)), partitions=1)
+    for topic in ("copies", f"{source}.dlq"):
+        if topic not in broker.topics():
+            broker.create_topic(topic, 1)
+    app, tries = App(broker.bootstrap_servers, max_request_size=2000), Seen()
+
+    @app.stream(source, exactly_once=True, retry=Retry(2, backoff="10ms"), dead_letter=f"{source}.dlq")
+    async def copy(order: Order, ctx: Context) -> Send:
+        tries.add((order.id, ctx.attempt))
+        return wrong() if order.id == 1 else Send("copies", order)
+
+    with running(app):
+        (letter,) = broker.wait_for(f"{source}.dlq", 1, 30)
+        wait_until(lambda: committed(broker, "copy", source, 1) == [3])
+        assert app.health()
+    assert letter.value == b'{"id":1}'
+    assert reason in (dict(letter.headers)["__dlq.errors.message"] or b"")
+    assert sorted(tries) == [(0, 1), (1, 1), (1, 2), (2, 1)]

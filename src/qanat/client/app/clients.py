@@ -141,11 +141,28 @@ class LazySender:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Receipt:
-        if self._producer is None:
-            self._producer = self._clients.producer()
-        return await self._producer.send(
+        return await self._made().send(
             topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
         )
+
+    async def encoded(
+        self,
+        topic: str,
+        value: object,
+        *,
+        key: object = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> tuple[bytes | None, bytes | None]:
+        return await self._made().encoded(
+            topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
+        )
+
+    def _made(self) -> Sender:
+        if self._producer is None:
+            self._producer = self._clients.producer()
+        return self._producer
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
         raise AssertionError("transactions have a producer of their own")

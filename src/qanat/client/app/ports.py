@@ -58,6 +58,16 @@ class Sender(Protocol):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Receipt: ...
+    async def encoded(
+        self,
+        topic: str,
+        value: object,
+        *,
+        key: object = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> tuple[bytes | None, bytes | None]: ...
     async def close(self) -> None: ...
     def transaction(self) -> AbstractAsyncContextManager[Any]: ...
 

@@ -17,6 +17,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
+import msgspec
+
 from qanat.client.app.context import Context
 from qanat.client.app.dead_letters import letter
 from qanat.client.app.failures import decide, give_up, wish_of
@@ -41,6 +43,8 @@ _FAULT_PAUSE_S = 0.5
 """Pause after a fault of the consumer, which has its own retries and timeouts."""
 _LETTER_PAUSE_S = 1.0
 """Pause before a dead letter is tried again that could not be written."""
+_COMMIT_PAUSE_MAX_S = 5.0
+"""The longest pause between commits that fail: each of a transaction costs a new producer."""
 
 Commit = Callable[[dict[TopicPartition, int]], Awaitable[None]]
 
@@ -192,9 +196,10 @@ class StreamWorker:
                 self._is_heard()
 
     async def _commit_often(self) -> None:
+        every_s = pause_s = self.handler.commit_every_s
         while True:
-            await asyncio.sleep(self.handler.commit_every_s)
-            await self.commit()
+            await asyncio.sleep(pause_s)
+            pause_s = every_s if await self.commit() else max(every_s, min(2 * pause_s, _COMMIT_PAUSE_MAX_S))
 
     # One record
 
@@ -251,7 +256,8 @@ class StreamWorker:
 
     async def _send(self, work: Work[Raw], sends: Sequence[Send]) -> None:
         if self.handler.exactly_once:
-            work.result = tuple(self._tracing.injected(one) for one in sends) or None
+            # As bytes and checked by now: a bad result is a failure of this attempt, and not of the transaction.
+            work.result = tuple([await encoded(self._sender, self._tracing.injected(one)) for one in sends]) or None
             return
         await self._write(sends)
 
@@ -367,21 +373,22 @@ class StreamWorker:
 
     # Commits
 
-    async def commit(self) -> None:
-        """Commit what is finished; a fault is reported, and tried again with the next commit."""
+    async def commit(self) -> bool:
+        """Commit what is finished; False where a fault is reported, and tried again with the next commit."""
         async with self._committing:
             try:
                 if self.before_commit is not None:
                     await self.before_commit()
                 offsets = self.lanes.committable()
                 if not offsets:
-                    return
+                    return True
                 await self.commit_now(offsets)
             except QanatError as fault:
                 self._faulty(f"offsets cannot be committed: {fault}")
-                return
+                return False
             self.lanes.committed(offsets.items())
             self.counters.commits += 1
+            return True
 
     async def _commit_offsets(self, offsets: dict[TopicPartition, int]) -> None:
         assert self.consumer is not None
@@ -444,6 +451,19 @@ class StreamWorker:
         """The counters, with the gauges of this moment."""
         self.counters.running, self.counters.held = self.lanes.running, self.lanes.held
         return self.counters
+
+
+async def encoded(sender: Sender, one: Send) -> Send:
+    """The record with key and value as bytes; raises where it could not be written."""
+    value, key = await sender.encoded(
+        one.topic,
+        one.value,
+        key=one.key,
+        headers=one.headers,
+        partition=one.partition,
+        timestamp_ms=one.timestamp_ms,
+    )
+    return msgspec.structs.replace(one, value=value, key=key)
 
 
 async def write(sender: Sender, one: Send) -> Any:

@@ -85,13 +85,7 @@ class Accumulator:
         return Receipt(delivery, index, timestamp_ms)
 
     def _open(self, line: Line, key: bytes | None, value: bytes | None, headers: RawHeaders) -> BatchDelivery:
-        size = _RECORD_OVERHEAD + len(key or b"") + len(value or b"")
-        size += sum(len(name) + len(content or b"") for name, content in headers)
-        if size > self._record_bytes:
-            raise MessageTooLargeError(
-                f"a record of {size} bytes for {line.at.topic} is larger than max_request_size={self._record_bytes}: "
-                "raise it together with the topic's max.message.bytes, or send less"
-            )
+        self.check_size(line.at.topic, key, value, headers)
         if line.open is not None:
             line.full.append(line.open)
         delivery = line.open = BatchDelivery(line.at, self._batch_bytes, self.hurry)
@@ -99,6 +93,16 @@ class Accumulator:
         self._active[line.at] = line
         self.unfinished.add(delivery)
         return delivery
+
+    def check_size(self, topic: str, key: bytes | None, value: bytes | None, headers: RawHeaders) -> None:
+        """Raise `MessageTooLargeError` where a record is too large for any batch."""
+        size = _RECORD_OVERHEAD + len(key or b"") + len(value or b"")
+        size += sum(len(name) + len(content or b"") for name, content in headers)
+        if size > self._record_bytes:
+            raise MessageTooLargeError(
+                f"a record of {size} bytes for {topic} is larger than max_request_size={self._record_bytes}: "
+                "raise it together with the topic's max.message.bytes, or send less"
+            )
 
     def _reserve(self, delivery: BatchDelivery) -> None:
         """Count the batch's next step of memory."""

@@ -87,6 +87,22 @@ class AsyncProducer:
             receipt = self._send(topic, value, key, headers, partition, timestamp_ms)
         return receipt
 
+    async def encoded(
+        self,
+        topic: str,
+        value: object,
+        *,
+        key: object = None,
+        headers: GivenHeaders = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> tuple[bytes | None, bytes | None]:
+        """Value and key as `send` would write them, for a record that is sent later; raises what `send` would."""
+        found = self._parts.sender.encoded(topic, value, key, headers, timestamp_ms)
+        if partition is not None or topic not in self._parts.sender.plans:
+            await self._io.run(self._core.check_place(topic, partition))
+        return found
+
     async def flush(self, timeout_s: float | None = None) -> None:
         """Wait until everything is acknowledged; raises the first failure since the last flush."""
         await self._io.run(self._core.flush(timeout_s))

@@ -11,7 +11,7 @@ from qanat.client.io_loop import IoLoop
 from qanat.client.producer.accumulator import Accumulator, Line
 from qanat.client.producer.batches import pending_of, seal
 from qanat.client.producer.deliveries import BatchDelivery
-from qanat.client.producer.sending import Plan, Sender
+from qanat.client.producer.sending import Plan, Sender, check_partition
 from qanat.client.producer.settings import ProducerSettings
 from qanat.connection.cluster import Cluster, TopicLeaders
 from qanat.connection.deadline import Deadline
@@ -144,6 +144,21 @@ class ProducerCore:
         assert self._leaders is not None
         view = await self._leaders.known(topic, self.deadline())
         self._plan(topic, view)
+
+    async def check_place(self, topic: str, partition: int | None) -> None:
+        """Raise where there is no such topic or partition. Needs no producer id, and no transaction."""
+        if self.is_closed:
+            raise _CLOSED
+        if self._pipeline is None:
+            self._open()
+        if topic not in self._sender.plans:
+            await self._learn(topic)
+        if partition is None:
+            return
+        assert self._leaders is not None
+        if partition >= self._sender.plans[topic].count and self._leaders.begin(topic):
+            self._plan(topic, await self._leaders.refresh(topic, self.deadline()))  # It may have grown.
+        check_partition(self._sender.plans[topic], partition)
 
     def _plan(self, topic: str, view: TopicLeaders) -> None:
         plan = self._sender.plans.get(topic)

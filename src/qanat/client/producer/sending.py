@@ -117,12 +117,22 @@ class Sender:
             line = self._placed(plan, key)
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
-        elif not 0 <= timestamp_ms < _INT64:
-            raise SerializationError(f"timestamp_ms is {timestamp_ms}, but must be milliseconds since 1970")
+        else:
+            _check_time(timestamp_ms)
         raw = _raw_headers(topic, headers) if headers else ()
         if self._trace_headers is not None:
             raw = _traced(raw, self._trace_headers())
         return self._accumulator.append(line, timestamp_ms, key, value, raw)
+
+    def encoded(
+        self, topic: str, value: object, key: object, headers: GivenHeaders, timestamp_ms: int | None
+    ) -> tuple[bytes | None, bytes | None]:
+        """Value and key as `send` would write them; raises what it would raise, but for the partition."""
+        value_bytes = self._encode_value(topic, value, headers)
+        key_bytes = None if key is None else self._encode_key(topic, key, headers)
+        _check_time(timestamp_ms)
+        self._accumulator.check_size(topic, key_bytes, value_bytes, _raw_headers(topic, headers))
+        return value_bytes, key_bytes
 
     def _placed(self, plan: Plan, key: bytes | None) -> Line:
         number = self._partitioner(plan.topic, key, plan.count)
@@ -132,11 +142,20 @@ class Sender:
 
 
 def _given_line(plan: Plan, number: int) -> Line:
+    check_partition(plan, number)
+    return plan.lines[number]
+
+
+def check_partition(plan: Plan, number: int) -> None:
     if not 0 <= number < plan.count:
         raise ClientError(
             f"topic {plan.topic} has no partition {number}: it has {plan.count}, from 0 to {plan.count - 1}"
         )
-    return plan.lines[number]
+
+
+def _check_time(timestamp_ms: int | None) -> None:
+    if timestamp_ms is not None and not 0 <= timestamp_ms < _INT64:
+        raise SerializationError(f"timestamp_ms is {timestamp_ms}, but must be milliseconds since 1970")
 
 
 def _raw_headers(topic: str, headers: GivenHeaders) -> RawHeaders:
