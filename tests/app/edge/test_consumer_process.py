@@ -138,6 +138,7 @@ def test_without_a_group_it_continues_by_what_it_holds(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.data
 def test_killed_again_and_again_while_records_come_it_holds_each_once(tmp_path: Path) -> None:
     with running_broker(tmp_path, "--port", "0", "--data-dir", "broker") as broker:
         created = qanat("topic", "create", "prices", "--partitions", "1", "-b", broker.address)
@@ -153,6 +154,7 @@ def test_killed_again_and_again_while_records_come_it_holds_each_once(tmp_path: 
 
 
 @pytest.mark.long
+@pytest.mark.data
 def test_a_broker_that_is_killed_costs_nothing_and_what_is_held_is_served_meanwhile(tmp_path: Path) -> None:
     port = str(free_port())
     arguments = ("--port", port, "--data-dir", "broker")
@@ -268,6 +270,7 @@ def test_a_refresh_is_served_at_once_and_not_before_it_is_complete(tmp_path: Pat
 
 
 @pytest.mark.long
+@pytest.mark.data
 def test_an_application_killed_in_the_middle_of_a_refresh_completes_it_and_serves_the_old_until_then(
     tmp_path: Path,
 ) -> None:
