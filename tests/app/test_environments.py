@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
-from tests.app.processes import running_broker
+from tests.app.processes import qanat, running_broker
+from tests.app.start.test_start import free_port
 
 from qanat.app import main
 from qanat.app.configs.check import examined
 from qanat.app.doctor.doctor import examine_security
+from qanat.app.rules import sqlite_checks
 from qanat.app.rules.setup_rules import RULES, Setup, refusals, require_fit
 from qanat.app.settings.faults import Faults
 from qanat.app.settings.listener_plan import plan_listeners
@@ -65,6 +68,25 @@ def test_a_protected_broker_is_accepted(tmp_path: Path) -> None:
             "METRICS lets in every client",
             "-X metrics.security.protocol=SSL",
         ),
+        (
+            {
+                "http.port": "8080",
+                "http.host.name": "0.0.0.0",
+                "http.security.protocol": "PLAINTEXT",
+                "allow.unauthenticated.clients": "true",
+            },
+            "HTTP lets in every client",
+            "-X http.security.protocol=SASL_SSL",
+        ),
+        (
+            {
+                "inter.broker.port": "19092",
+                "security.inter.broker.protocol": "PLAINTEXT",
+                "allow.unauthenticated.clients": "true",
+            },
+            "INTERNAL lets in every client",
+            "-X security.inter.broker.protocol=SASL_SSL",
+        ),
         ({"authorizer.class.name": ""}, "every user may do everything", "authorizer.class.name=StandardAuthorizer"),
         (
             {"listeners": "PLAINTEXT://127.0.0.1:9092", "authorizer.class.name": ""},
@@ -75,6 +97,7 @@ def test_a_protected_broker_is_accepted(tmp_path: Path) -> None:
         ({"authorizer.dry.run": "true"}, "a dry run", "authorizer.dry.run=false"),
         ({"super.users": "User:ANONYMOUS"}, "User:ANONYMOUS may do everything", "super.users=User:admin"),
         ({"login.failures.per.user": "0"}, "guesses are not limited", "-X login.failures.per.user=5"),
+        ({"login.failures.per.address": "0"}, "guesses are not limited", "-X login.failures.per.address=5"),
         (
             {**ETCD, "metadata.etcd.endpoints": "http://etcd-1:2379"},
             "etcd at etcd-1:2379 is not encrypted",
@@ -86,6 +109,16 @@ def test_a_protected_broker_is_accepted(tmp_path: Path) -> None:
             {**ETCD, "offsets.topic.replication.factor": "1"},
             "fewer than 3 replicas",
             "-X offsets.topic.replication.factor=3",
+        ),
+        (
+            {**ETCD, "transaction.state.log.replication.factor": "2"},
+            "fewer than 3 replicas",
+            "-X transaction.state.log.replication.factor=3",
+        ),
+        (
+            {**ETCD, "share.coordinator.state.topic.replication.factor": "1"},
+            "fewer than 3 replicas",
+            "-X share.coordinator.state.topic.replication.factor=3",
         ),
         ({"storage.engine": "memory"}, "records are in memory", "-X storage.engine=file"),
         ({"log.flush.interval.messages": "1000"}, "acknowledged before they are on disk", "interval.messages=1"),
@@ -116,6 +149,16 @@ def test_production_refuses_sqlite_for_several_hosts_and_one_replica_on_three(tm
     assert "brokers of 2 hosts share an SQLite file; do: -X metadata.store=etcd" in shared
     several = refused(loaded(tmp_path, default_replication_factor="1"), hosts=3)
     assert ["shared store" in several[0], "replication" in several[1]] == [True, True]
+
+
+def test_production_refuses_sqlite_on_a_network_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_checks, "file_system_of", lambda folder: "nfs4" if folder == tmp_path else "ext4")
+    (sentence,) = refused(loaded(tmp_path, data_dir=str(tmp_path / "not" / "there")))
+    assert "shared store: SQLite" in sentence
+    assert sentence.endswith(" on nfs4; do: Locks do not hold over a network: use a local disk, or etcd.")
+    one = loaded(tmp_path)
+    with pytest.raises(InvalidSettingError, match="production refuses to start: shared store"):
+        require_fit(Setup(one.settings, plan_listeners(one.settings)), one.values, pytest.fail)
 
 
 def test_a_plain_listener_on_loopback_is_let_be(tmp_path: Path) -> None:
@@ -151,6 +194,26 @@ def test_a_real_start_is_refused_before_it_writes_anything(tmp_path: Path, capsy
     said = capsys.readouterr().err
     assert "production refuses to start: authorization: every user may do everything" in said
     assert not data.exists()
+
+
+def on_host(number: int, folder: Path) -> list[str]:
+    """Arguments of a broker that the others know by an address of its own, with a store for all."""
+    words = ["--data-dir", str(folder / "data"), "--node-id", str(number), "--port", "0"]
+    return [*words, "-X", f"host.name=127.0.0.{number}", "-X", f"inter.broker.port={free_port()}"]
+
+
+def test_a_real_third_host_is_refused_once_it_has_joined_and_leaves(tmp_path: Path) -> None:
+    production = {name: SAFE[name] for name in ("environment", "authorizer.class.name", "super.users")}
+    told = {**production, "default.replication.factor": "1"}
+    words = [word for name, value in told.items() for word in ("-X", f"{name}={value}")]
+    with running_broker(tmp_path, *on_host(1, tmp_path)) as first, running_broker(tmp_path, *on_host(2, tmp_path)):
+        done = qanat("start", *on_host(3, tmp_path), *words)
+        status = json.loads(qanat("cluster", "status", "-b", first.address, "-o", "json").stdout)
+
+    assert done.returncode == 1
+    assert "production refuses to start: shared store: brokers of 3 hosts share an SQLite file" in done.stderr
+    assert "(and 1 more: " in done.stderr, "one replica on three hosts"
+    assert [one["id"] for one in status["brokers"]] == [1, 2]
 
 
 def test_a_real_start_in_staging_warns(tmp_path: Path) -> None:
