@@ -6,7 +6,8 @@ missing compiler is no error, only a slower wheel:
 
 - wheel       compiled modules are added next to their source, and the wheel is tagged
               for this interpreter and platform; without them it is `py3-none-any`;
-- editable    compiled in place, next to the source (`*.so` is ignored by git).
+- editable    compiled in place, next to the source (`*.so` is ignored by git);
+- sdist       that of `qanat-client` gets the sources, which are beside its folder.
 
 `python hatch_build.py` compiles in place; `QANAT_PURE=1` compiles nothing. A release is built with `QANAT_RELEASE=1`,
 which fails where another build would fall back to the interpreted form, and with `QANAT_PREBUILT`, a folder of modules
@@ -45,6 +46,10 @@ class NativeBuildHook(BuildHookInterface[Any]):
     """Hatchling's hook: adds compiled modules to the wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if self.target_name == "sdist":
+            self._folder = tempfile.mkdtemp(prefix="qanat-sdist-")
+            complete_client_sdist(Path(self.root), Path(self._folder), build_data["force_include"])
+            return
         refuse_free_threading()
         if version == "editable":
             compile_in_place()
@@ -67,6 +72,16 @@ class NativeBuildHook(BuildHookInterface[Any]):
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         if version != "editable":
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def complete_client_sdist(project: Path, folder: Path, force_include: dict[str, str]) -> None:
+    """Bring what the project has beside its folder into its sdist, where paths begin at the sdist's own root."""
+    declared = (project / "pyproject.toml").read_text()
+    (folder / "pyproject.toml").write_text(declared.replace('"../', '"'))
+    del force_include[str(project / "pyproject.toml")]
+    force_include[str(folder / "pyproject.toml")] = "pyproject.toml"
+    force_include[str(ROOT / "hatch_build.py")] = "hatch_build.py"
+    force_include.update({path: f"{SOURCE}/{inside}" for path, inside in client_files().items()})
 
 
 def client_files() -> dict[str, str]:

@@ -1,12 +1,12 @@
-"""Build a release into a folder: the sdist, and from it the wheels of `qanat` and `qanat-client` for each CPython.
+"""Build a release into a folder: both sdists, and from them the wheels of `qanat` and `qanat-client` for each CPython.
 
     python -m tools.build_dist FOLDER [--python 3.12 ...] [--here]
 
 Each wheel is compiled by zig against an old glibc and checked by auditwheel; a core that would stay interpreted fails
 the build. With `--here`, which needs no network, this machine's compiler builds for this interpreter and this machine.
 
-Building from the sdist proves that the sdist is complete. The wheels of this interpreter, and the interpreted form,
-which users get who build the sdist without a compiler, are then tried in empty environments: with the pinned runtime
+Building from the sdists proves that they are complete. The wheels of this interpreter, and the interpreted form,
+which users get who build the sdists without a compiler, are then tried in empty environments: with the pinned runtime
 dependencies alone, which proves that Qanat needs none of the developer's tools, and the client nothing of the rest.
 """
 
@@ -54,28 +54,26 @@ def main() -> int:
     options = _options()
     folder = (ROOT / options.folder).resolve()
     shutil.rmtree(folder, ignore_errors=True)
-    _run([sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(folder)])
-    (sdist,) = folder.glob("qanat-*.tar.gz")
     with tempfile.TemporaryDirectory(prefix="qanat-release-") as work:
-        with tarfile.open(sdist) as archive:
-            unpack_into(Path(work), archive)
-        tree = Path(work) / sdist.name.removesuffix(".tar.gz")
+        tree = _sdist(ROOT, folder, Path(work))
+        client = _sdist(tree / "qanat-client", folder, Path(work))
         try:
             if options.here:
-                _build(tree, folder, QANAT_RELEASE="1")
+                _build(tree, client, folder, QANAT_RELEASE="1")
             else:
-                _build_all(tree, [one for one in TARGETS if one.version in options.python], Path(work), folder)
+                targets = [one for one in TARGETS if one.version in options.python]
+                _build_all(tree, client, targets, Path(work), folder)
             for wheel in sorted(folder.glob("*.whl")):
                 compiled = check_is_compiled(wheel) if options.here else check_wheel(wheel)
                 print(f"{wheel.name}: {compiled} modules, all compiled")
         except (AuditError, MissingToolError, RuntimeError) as fault:
             sys.exit(f"build_dist: {fault}")
         pure = Path(work) / "pure"
-        _build(tree, pure, QANAT_PURE="1")
+        _build(tree, client, pure, QANAT_PURE="1")
         for wheel in [*pure.glob("qanat-*.whl"), *folder.glob(f"qanat-*-cp{HERE.replace('.', '')}-*.whl")]:
-            client = wheel.with_name(wheel.name.replace("qanat-", "qanat_client-", 1))
-            print(f"Trying {client.name}, then {wheel.name} in an empty environment ...", flush=True)
-            _try(client, wheel)
+            clients = wheel.with_name(wheel.name.replace("qanat-", "qanat_client-", 1))
+            print(f"Trying {clients.name}, then {wheel.name} in an empty environment ...", flush=True)
+            _try(clients, wheel)
     for path in sorted(folder.iterdir()):
         print(f"{path.stat().st_size:>10,} bytes  {path.name}")
     return 0
@@ -90,18 +88,28 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _build_all(tree: Path, targets: list[Target], work: Path, folder: Path) -> None:
+def _sdist(project: Path, folder: Path, work: Path) -> Path:
+    """Build a project's sdist into `folder`, and unpack it into `work`: the folder of its files."""
+    before = {*folder.glob("*.tar.gz")}
+    _run([sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(folder)], project)
+    (sdist,) = {*folder.glob("*.tar.gz")} - before
+    with tarfile.open(sdist) as archive:
+        unpack_into(work, archive)
+    return work / sdist.name.removesuffix(".tar.gz")
+
+
+def _build_all(tree: Path, client: Path, targets: list[Target], work: Path, folder: Path) -> None:
     print("Translating the per-record core to C ...", flush=True)
     sources = generate(tree / "src", work / "c")
     for target in targets:
         print(f"Compiling {len(sources)} modules for CPython {target.version} ...", flush=True)
         modules = compile_for(target, sources, work / "compiled")
-        _build(tree, folder, QANAT_RELEASE="1", QANAT_PREBUILT=str(modules))
+        _build(tree, client, folder, QANAT_RELEASE="1", QANAT_PREBUILT=str(modules))
 
 
-def _build(tree: Path, folder: Path, **environment: str) -> None:
+def _build(tree: Path, client: Path, folder: Path, **environment: str) -> None:
     """Both wheels, without build isolation: the tools are those of this environment, which are pinned."""
-    for project in (tree, tree / "qanat-client"):
+    for project in (tree, client):
         _run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)], project, **environment)
 
 
