@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from qanat.api.request_context import RequestContext
+from qanat.broker.replicas.durable_acknowledgement import acknowledged
 from qanat.broker.share.share_partition import Durable
 from qanat.broker.share.share_sessions import Member
 from qanat.groups.consumer.records import TopicIdPartition
@@ -14,6 +15,7 @@ from qanat.groups.share.partition import Acknowledgement
 from qanat.groups.share.record_states import AcknowledgeType
 from qanat.groups.share.state_records import ShareKey
 from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
 
 if TYPE_CHECKING:
     from qanat.wire.kafka.messages.share_acknowledge import ShareAcknowledgeRequest
@@ -30,6 +32,8 @@ class AcknowledgementRow(Protocol):
 
 Acknowledgements = dict[TopicIdPartition, Sequence[AcknowledgementRow]]
 Outcomes = dict[TopicIdPartition, ErrorCode]
+_DURABLE_S = 30.0
+"""How long an answer waits for the disk: as long as clients wait for an answer. Its requests name no timeout."""
 
 
 def acknowledgements_of(request: ShareFetchRequest | ShareAcknowledgeRequest) -> Acknowledgements:
@@ -82,11 +86,24 @@ async def acknowledge(
     return outcomes
 
 
-async def wait_until_durable(outcomes: dict[TopicIdPartition, Durable | ErrorCode]) -> Outcomes:
-    """The outcomes, once all are durable."""
-    return {
-        at: outcome if isinstance(outcome, ErrorCode) else (await outcome).error for at, outcome in outcomes.items()
-    }
+async def wait_until_durable(
+    outcomes: dict[TopicIdPartition, Durable | ErrorCode], context: RequestContext
+) -> Outcomes:
+    """The outcomes, once all are durable or their time is up."""
+    settled: Outcomes = {}
+    waiting: dict[Durable, TopicIdPartition] = {}
+    for at, outcome in outcomes.items():
+        if isinstance(outcome, ErrorCode):
+            settled[at] = outcome
+        else:
+            settled[at] = ErrorCode.NONE
+            waiting[outcome] = at
+
+    def refuse(at: TopicIdPartition, fault: QanatError) -> None:
+        settled[at] = fault.code
+
+    await acknowledged(waiting, refuse, context.broker.ack_timeouts, _DURABLE_S)
+    return settled
 
 
 def release_on_disconnect(context: RequestContext) -> None:

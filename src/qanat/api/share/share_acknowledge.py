@@ -69,7 +69,7 @@ async def _answer(request: ShareAcknowledgeRequest, context: RequestContext) -> 
         end_session(member, context)
     end_broker_session(member, context)
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
-    for at, error in (await wait_until_durable(outcomes)).items():
+    for at, error in (await wait_until_durable(outcomes, context)).items():
         topic = topics.setdefault(at.topic_id, ShareAcknowledgeTopicResponse(at.topic_id, []))
         topic.partitions.append(PartitionData(at.partition, error))
     lock_ms = shares.policies.of(member.group_id).rules.lock_ms

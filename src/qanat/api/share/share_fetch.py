@@ -123,7 +123,7 @@ async def _answer(request: ShareFetchRequest, context: RequestContext) -> ShareF
         rows = await _fetch(request, session, context)
     if request.max_records > 0:
         end_broker_session(member, context)
-    acknowledged = await wait_until_durable(outcomes)
+    acknowledged = await wait_until_durable(outcomes, context)
     policy = context.broker.share_partitions.policies.of(member.group_id)
     return ShareFetchResponse(
         acquisition_lock_timeout_ms=policy.rules.lock_ms,

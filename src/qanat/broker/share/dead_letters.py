@@ -4,7 +4,8 @@ A dead letter is the whole record (key, value, headers, timestamp) with headers 
 (`qanat.model.dead_letters`). It goes to the partition of the same number, modulo the topic's partitions, so that
 order is preserved.
 
-Rule 1: a record is archived only once its letter is durable: after a crash it may be written twice, never not at all.
+Rule 1: a record is archived only once its letter is durable: after a crash, or when the disk hangs, it may be written
+        twice, never not at all.
 Rule 2: any failure (no such topic, a full disk) is logged, and retried for as long as it takes.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from qanat.broker.replicas.durable_acknowledgement import acknowledged
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.runtime.cooperative_yield import CooperativeYield
 from qanat.broker.share.share_host import ShareHost
@@ -21,6 +23,7 @@ from qanat.cluster.rejection import Rejection
 from qanat.cluster.topics import CreateTopic
 from qanat.connection.faults import error_code
 from qanat.groups.share.partition import ArchivingRange
+from qanat.log.runtime.sync_future import SyncFuture
 from qanat.model.dead_letters import Origin
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import OffsetOutOfRangeError, QanatError
@@ -37,6 +40,8 @@ _READ_BYTES = 1024 * 1024
 _BATCH_BYTES = 512 * 1024
 """Letters are written in batches of about this size."""
 _DECODED_BYTES_MAX = 64 * 1024 * 1024
+_DURABLE_S = 60.0
+"""How long letters may take to be on disk; then that is reported, and they are written again."""
 _CALL_S = 10.0
 """How long another broker may take to write letters."""
 _BY_NAME = 12
@@ -112,12 +117,19 @@ class DeadLetters:
             async with self._host.runtime.queued(partition.log):
                 durable = partition.append_own(batch).durable
             if durable is not None:
-                await durable
+                await self._acknowledged(durable)
         elif partition is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             await self._send(target, bytes(batch))
         else:
             raise UndeliverableError(f"{target} cannot be written: {partition.name}")
         self._counters.dead_letters += len(letters)
+
+    async def _acknowledged(self, durable: SyncFuture[None]) -> None:
+        """Return once letters are durable; raises where they are not, or not in time."""
+        faults: list[QanatError] = []
+        await acknowledged({durable: None}, lambda _, fault: faults.append(fault), self._host.ack_timeouts, _DURABLE_S)
+        if faults:
+            raise faults[0]
 
     async def _send(self, target: TopicPartition, batch: bytes) -> None:
         image = self._host.metadata.image

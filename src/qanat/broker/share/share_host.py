@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from qanat.broker.coordinators.coordinator_host import CoordinatorHost
+from qanat.broker.runtime.ack_timeouts import AckTimeouts
 from qanat.broker.runtime.peers import Peers
 from qanat.broker.settings.current_settings import CurrentSettings
 
@@ -17,6 +18,9 @@ class ShareHost(CoordinatorHost, Protocol):
 
     @property
     def peers(self) -> Peers: ...
+
+    @property
+    def ack_timeouts(self) -> AckTimeouts: ...
 
     @property
     def current_settings(self) -> CurrentSettings: ...

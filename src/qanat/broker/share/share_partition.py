@@ -1,7 +1,7 @@
 """A share partition: decisions of `groups.share.partition` are persisted, awaited and followed up.
 
-Rule: an acknowledgement is answered when the state is durable. Where it cannot be written, the partition ends: the next
-      user loads what is durable.
+Rule: an acknowledgement is answered when the state is durable (`replicas.durable_acknowledgement`). Where it cannot be
+      written, the partition ends: the next user loads what is durable.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from qanat.groups.share.record_states import RecordState, StateBatch
 from qanat.groups.share.state_records import ShareKey, ShareSnapshot
 from qanat.groups.share.state_shard import StateReply, WriteState
 from qanat.log.log_reads import LogRead
+from qanat.log.runtime.sync_future import SyncFuture
 from qanat.model.error_codes import ErrorCode
+from qanat.model.errors import QanatError
 from qanat.telemetry.share_counters import ShareCounters
 from qanat.wire.batch_header import BatchHeader, read_header, split_batches
 
@@ -34,7 +36,8 @@ if TYPE_CHECKING:
     from qanat.groups.share.rules import ShareRules
 
 Wake = Callable[[], None]
-Durable = asyncio.Future[StateReply]
+Durable = SyncFuture[None]
+"""Of a change: it is persisted, or a fault says why it is not."""
 
 
 class Policy(NamedTuple):
@@ -65,6 +68,14 @@ class Acquired(NamedTuple):
 
 
 NOTHING = Acquired([], [], 0)
+
+
+class StateNotWrittenError(QanatError):
+    """A change of a share partition is not persisted."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(f"the state of the share group cannot be written: {code.name}")
+        self.code = code
 
 
 class LedSharePartition:
@@ -218,8 +229,10 @@ class LedSharePartition:
         epochs = self._state_epoch, self.partition.leader_epoch
         written = self._persister.ask(WriteState(self.key, *epochs, change.start_offset, change.batches))
 
-        def follow(done: Durable) -> None:
-            if done.cancelled() or done.result().error is not ErrorCode.NONE:
+        durable: Durable = SyncFuture()
+
+        def follow(done: asyncio.Future[StateReply]) -> None:
+            if not _is_persisted(done, durable):
                 self.end()
                 return
             if change.start_offset > self.durable_start_offset:
@@ -230,7 +243,7 @@ class LedSharePartition:
 
         written.add_done_callback(follow)
         self._wake()
-        return written
+        return durable
 
     # Waiting
 
@@ -263,6 +276,19 @@ class LedSharePartition:
         if self.is_serving:
             self._write(self.records.tick(self._now_ms()))
             self._wake()  # Records that waited for their redelivery may be acquired now.
+
+
+def _is_persisted(done: asyncio.Future[StateReply], durable: Durable) -> bool:
+    """Settle a change as its persister has."""
+    if done.cancelled():
+        durable.cancel()
+        return False
+    if (error := done.result().error) is not ErrorCode.NONE:
+        durable.settle_with_fault(StateNotWrittenError(error))
+        durable.exception()  # Whoever released records does not look.
+        return False
+    durable.settle(None)
+    return True
 
 
 def _holding(walked: Sequence[tuple[BatchHeader, memoryview]], acquired: Sequence[AcquiredRange]) -> list[memoryview]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from qanat.broker.replicas.parked_fetch import Wake, wait_for_records
 from qanat.broker.replicas.partition import Partition
 from qanat.broker.runtime.detached_work import to_the_end
 from qanat.cluster.rejection import Rejection
@@ -281,18 +282,26 @@ class Shard:
         partition = self._gateway.broker.lookup.led(at.topic, at.partition)
         if not isinstance(partition, Partition):
             return
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + _VISIBLE_S
-        while partition.log.last_stable_offset <= offset and loop.time() < deadline:
-            seen = asyncio.Event()
-            partition.wait_for_more(seen.set)
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await seen.wait()
-            except TimeoutError:
-                return
-            finally:
-                partition.stop_waiting(seen.set)
+        shown = _Shown(partition, offset)
+        if not shown.is_due():
+            await wait_for_records(shown, _VISIBLE_S)
+
+
+class _Shown:
+    """A record that readers of committed records are to see: what a parked fetch waits for."""
+
+    def __init__(self, partition: Partition, offset: int) -> None:
+        self._partition = partition
+        self._offset = offset
+
+    def wait_for_more(self, wake: Wake) -> None:
+        self._partition.wait_for_more(wake)
+
+    def stop_waiting(self, wake: Wake) -> None:
+        self._partition.stop_waiting(wake)
+
+    def is_due(self) -> bool:
+        return self._partition.is_retired or self._partition.log.last_stable_offset > self._offset
 
 
 def _digest(key: str) -> bytes:
