@@ -33,7 +33,7 @@ from qanat.wire.kafka.messages.share_fetch import (
 Place = tuple[bytes, int]
 """A topic's id and a partition."""
 Verdicts = dict[int, int]
-"""Kinds of acknowledgement by offset."""
+"""Kinds of acknowledgement by offset; renewals are never together with others."""
 
 FIRST_EPOCH, FINAL_EPOCH = 0, -1
 _LAST_EPOCH = 2**31 - 1
@@ -100,8 +100,10 @@ class ShareSession:
             self._renewals[at].pop(offset, None)
 
     def acknowledge_all(self, at: Place, said: Verdicts) -> None:
-        """The same for many records of a partition; no renewals."""
-        self._waiting.setdefault(at, {}).update(said)
+        """The same for many records of a partition, which the caller gives away; no renewals."""
+        waiting = self._waiting.setdefault(at, said)
+        if waiting is not said:
+            waiting.update(said)
         renewals = self._renewals.get(at)
         if renewals:
             for offset in said:
@@ -119,7 +121,7 @@ class ShareSession:
     @property
     def is_answer_due(self) -> bool:
         """Whether verdicts were sent that the broker has not answered."""
-        return any(kind != Kind.RENEW for said in self._sent.values() for kind in said.values())
+        return any(said and not is_renewal(said) for said in self._sent.values())
 
     @property
     def has_renewals(self) -> bool:
@@ -173,7 +175,7 @@ class ShareSession:
                 self._waiting[at] = verdicts[at]
             verdicts[at] = part
         request = self._acknowledge(verdicts)
-        request.is_renew_ack = any(kind == Kind.RENEW for said in verdicts.values() for kind in said.values())
+        request.is_renew_ack = any(is_renewal(said) for said in verdicts.values())
         return request
 
     def renewal(self) -> acknowledging.ShareAcknowledgeRequest:
@@ -187,8 +189,8 @@ class ShareSession:
         """The last request: all verdicts; the broker releases what is still locked."""
         verdicts, self._waiting = self._waiting, {}
         for at, part in self._alone:
-            last = {offset: kind for offset, kind in part.items() if kind != Kind.RENEW}
-            verdicts[at] = {**last, **verdicts.get(at, {})}
+            if not is_renewal(part):
+                verdicts[at] = {**part, **verdicts.get(at, {})}
         self._alone.clear()
         request = self._acknowledge(verdicts)
         request.share_session_epoch = FINAL_EPOCH
@@ -274,6 +276,11 @@ class ShareSession:
         self._sent, self._waiting, self._renewals = {}, {}, {}
         self._alone.clear()
         return open_ones
+
+
+def is_renewal(said: Verdicts) -> bool:
+    """Whether these are renewals; nothing at all is none."""
+    return bool(said) and next(iter(said.values())) == Kind.RENEW
 
 
 def fetched_rows(response: ShareFetchResponse) -> Iterator[tuple[Place, PartitionData]]:

@@ -25,6 +25,7 @@ from qanat.connection.share_sessions import (
     ShareSession,
     Verdicts,
     fetched_rows,
+    is_renewal,
 )
 from qanat.model.errors import QanatError
 from qanat.wire.kafka.registry import ApiKey
@@ -69,8 +70,8 @@ class BrokerSession:
         return not self._session.has_verdicts and not self._session.is_answer_due
 
     def acknowledge(self, locks: PartitionLocks, said: Verdicts) -> None:
-        """Verdicts on records of a partition, or one renewal."""
-        if len(said) == 1 and Kind.RENEW in said.values():
+        """Verdicts on records of a partition, which the caller gives away, or renewals."""
+        if is_renewal(said):
             for offset, kind in said.items():
                 self._session.acknowledge(locks.at, offset, kind)
         else:
@@ -174,9 +175,7 @@ class BrokerSession:
         locks = self.locks.get(at)
         if locks is None:
             locks = self.locks[at] = PartitionLocks(at, self._member.topic_name(at), self)
-            self._member.locks[locks.topic, locks.partition] = locks
-        elif self._member.locks.get((locks.topic, locks.partition)) is not locks:
-            self._member.locks[locks.topic, locks.partition] = locks
+        self._member.put_locks(locks)
         batches, gaps = acquired_batches(data)
         for offset in gaps:
             self._session.acknowledge(at, offset, Kind.GAP)
@@ -203,8 +202,8 @@ class BrokerSession:
 
     def _settle(self, settled: Settled, renewed_at: float = 0.0) -> None:
         for at, said in settled.done:
-            if self._lock_s and Kind.RENEW in said.values():
-                self._renewed([offset for offset, kind in said.items() if kind == Kind.RENEW], at, renewed_at)
+            if is_renewal(said):
+                self._renewed(said, at, renewed_at)
         for at, said, code in settled.refused:
             reason = f"the broker answers {error_code(code).name}"
             self._member.refuse(self.locks[at], said, reason)

@@ -255,7 +255,11 @@ class QueueConsumer:
 
     def acknowledge(self, record: AnyRecord, verdict: Verdict = Verdict.ACCEPT) -> None:
         """Say what became of a record; raises `LockLostError` where its lock is lost."""
-        self._inner._used()[0].say(record, verdict)
+        inner = self._inner
+        member, io = inner._member, inner._io
+        if member is None or io is None or inner._is_closed or not io.is_usable:
+            member = inner._used()[0]
+        member.say(record, verdict)
 
     def fencing_token(self, record: AnyRecord) -> FencingToken:
         """A token that grows with each delivery of the record, for stores that refuse an older one."""

@@ -6,7 +6,6 @@ makes whole; whoever removes a record from `held` decides its fate, the other si
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -49,8 +48,10 @@ class PartitionLocks:
         self.topic = topic
         self.partition = at[1]
         self.session = session
-        self.accepted: deque[int] = deque()
-        """Offsets that the user has accepted and the I/O loop has not seen: what nearly every verdict is."""
+        self.accepted: list[int] = []
+        """Offsets that the user has accepted and the I/O loop has not seen: what nearly every verdict is.
+
+        User threads append; the I/O loop copies the first ones and deletes as many, one operation each."""
         self.held: dict[int, Lock] = {}
         self.redelivered: dict[int, int] = {}
         """Delivery counts above one: a record of an earlier delivery is not the one that is held."""
@@ -60,7 +61,9 @@ class PartitionLocks:
     def held_of(self, offsets: Sequence[int]) -> list[int]:
         """Those that are held already: they come again before their former lock is known to be over."""
         held = self.held
-        return [] if held.keys().isdisjoint(offsets) else [offset for offset in offsets if offset in held]
+        if not held or held.keys().isdisjoint(offsets):
+            return []
+        return [offset for offset in offsets if offset in held]
 
     def hold(self, offsets: Sequence[int], lock: Lock, counts: int | Mapping[int, int]) -> None:
         """Records of a fetch, with their delivery counts: one number, or one for each."""
