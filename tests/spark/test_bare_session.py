@@ -17,8 +17,7 @@ from qanat.testing import EmbeddedBroker
 PROGRAM = Path(__file__).with_name("bare_session.py")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("kind", ["classic", "connect"])
+@pytest.mark.parametrize("kind", ["classic", pytest.param("connect", marks=pytest.mark.long)])
 def test_a_bare_session_reads_and_writes_topics(qanat_broker: EmbeddedBroker, kind: str, tmp_path: Path) -> None:
     require_java()
     qanat_broker.create_topic("orders")
@@ -42,6 +41,22 @@ def test_spark_4_2_and_4_3_are_supported(version: str) -> None:
 def test_other_versions_of_spark_are_refused_with_the_remedy(version: str) -> None:
     with pytest.raises(UnsupportedSparkError, match=r"4\.2 and 4\.3: pip install"):
         require_supported(version)
+
+
+def test_a_version_without_data_sources_in_python_is_refused_with_the_same_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import pyspark
+
+    import qanat.spark
+
+    monkeypatch.setattr(pyspark, "__version__", "3.5.9")
+    monkeypatch.delitem(sys.modules, "qanat.spark.source", raising=False)
+    monkeypatch.delattr(qanat.spark, "source", raising=False)
+    monkeypatch.setitem(sys.modules, "pyspark.sql.datasource", None)
+
+    with pytest.raises(UnsupportedSparkError, match=r"^PySpark 3\.5\.9 is installed"):
+        qanat.spark.register(None)  # type: ignore[arg-type]
 
 
 def test_a_session_that_registers_nothing_refuses_another_version_too(monkeypatch: pytest.MonkeyPatch) -> None:

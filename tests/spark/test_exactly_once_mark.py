@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from qanat.broker.coordinators.coordinator_shard import Clocks
+from qanat.broker.coordinators.coordinator_shard import Clocks, CoordinatorShard
 from qanat.groups.replies import DeleteGroupReply, FetchReply
 from qanat.groups.requests import CommitOffsets, DeleteGroup, FetchOffsets, OffsetToCommit
 from qanat.model.error_codes import ErrorCode
@@ -34,8 +35,13 @@ async def committed(broker: BrokerHere, group: str) -> list[int]:
 
 
 def let_days_pass(broker: BrokerHere, days: int) -> None:
-    """All coordinators look for old offsets, so many days later."""
-    for hosted in broker.node.broker.groups.topic.loaded():
+    """All coordinators look for old offsets and transactional ids, so many days later."""
+    running = broker.node.broker
+    hosts: list[CoordinatorShard[Any, Any, Any]] = [
+        *running.groups.topic.loaded(),
+        *running.transactions.topic.loaded(),
+    ]
+    for hosted in hosts:
         steady_ms, wall_ms = hosted.clocks
         hosted.clocks = Clocks(
             lambda now_ms=steady_ms: now_ms() + days * DAY_MS,  # type: ignore[misc]
@@ -52,7 +58,7 @@ async def test_an_interrupted_micro_batch_is_known_after_more_than_the_retention
         await broker.node.broker.groups.ask(PLAIN, CommitOffsets(PLAIN, (OffsetToCommit("orders", 0, 1),)))
         assert (await committed(broker, GROUP), await committed(broker, PLAIN)) == ([41], [1])
 
-        let_days_pass(broker, 8)
+        let_days_pass(broker, 31)
 
         assert await committed(broker, PLAIN) == [], "an ordinary offset has expired"
         assert await committed(broker, GROUP) == [41]

@@ -48,6 +48,11 @@ if TYPE_CHECKING:
 
 def register(spark: SparkSession) -> None:
     """Register `format("qanat")` with a session: see `source.register`."""
+    import pyspark
+
+    from qanat.spark.spark_version import require_supported
+
+    require_supported(pyspark.__version__)  # First: older versions lack what `source` imports.
     from qanat.spark import source
 
     source.register(spark)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +117,7 @@ def test_a_backup_is_restored_with_all_that_it_was(
     topic = f"{topic}-x"
     send(broker, topic, range(600))
     commit(broker, "billing", topic, {0: 100, 1: 30})
-    run("archive", topics=topic, lake=lake, limit_bytes="20k")
+    run("archive", topics=topic, lake=lake, limit_bytes="20k", batch_time="all")
     send(broker, topic, range(600, 900))
     run("archive", topics=topic, lake=lake)
     commit(broker, "billing", topic, {0: 150})
@@ -188,7 +189,14 @@ def test_an_archive_that_is_stopped_goes_on(
         if tallies[0].batches >= 1:
             stop.request()
 
-    given = {"topics": topic, "lake": lake, "enough": "10", "limit_bytes": "2k", "state_every": "1 second"}
+    given = {
+        "topics": topic,
+        "lake": lake,
+        "enough": "10",
+        "limit_bytes": "2k",
+        "batch_time": "all",
+        "state_every": "1 second",
+    }
     (tally,) = watch(named("archive").launch(spark, given, RunOptions(broker.bootstrap_servers)), stop, look)
     assert 0 < tally.written == tally.rows <= 100
     assert tally.watermark is not None
@@ -212,6 +220,23 @@ def alone() -> Iterator[EmbeddedBroker]:
         yield running
 
 
+def archiving(broker: EmbeddedBroker, lake: Path, *more: str) -> subprocess.Popen[bytes]:
+    """`archive` in a process of its own, once four of its micro-batches are in the lake; `stderr` lies beside it."""
+    command = [sys.executable, "-m", "qanat.app", "pipeline", "run", "archive", "--master", "local[1]", *more]
+    command += ["--topics", "orders", "--lake", str(lake), "--limit-bytes", "8k", "--batch-time", "all"]
+    command += ["--enough", "1"]
+    command += ["-b", broker.bootstrap_servers, "--conf", "spark.ui.enabled=false"]
+    said = lake.parent / "stderr"
+    with said.open("wb") as stderr:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr, cwd=lake.parent)
+    deadline = time.monotonic() + 240
+    while len(list(lake.glob("_qanat/commits/*.json"))) < 4:
+        assert process.poll() is None, said.read_text()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return process
+
+
 @pytest.mark.long
 @pytest.mark.data
 def test_an_archive_that_is_killed_has_each_record_once(
@@ -220,19 +245,9 @@ def test_an_archive_that_is_killed_has_each_record_once(
     alone.create_topic("orders", partitions=2)
     send(alone, "orders", range(2000), 2)
     lake = tmp_path / "lake"
-    command = [sys.executable, "-m", "qanat.app", "pipeline", "run", "archive", "--master", "local[1]"]
-    command += ["--topics", "orders", "--lake", str(lake), "--limit-bytes", "8k", "--enough", "1"]
-    command += ["-b", alone.bootstrap_servers, "--conf", "spark.ui.enabled=false"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=tmp_path)
-    deadline = time.monotonic() + 240
-    while len(list(lake.glob("_qanat/commits/*.json"))) < 4:
-        assert process.poll() is None, process.stderr and process.stderr.read().decode()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    process = archiving(alone, lake)
     os.kill(process.pid, signal.SIGKILL)
     process.wait(60)
-    assert process.stderr is not None
-    process.stderr.close()
     # Files of a killed task, which no commit names.
     stray = lake / "topic=orders/date=2026-01-01/hour=12/00001-00000000000000000999.parquet"
     stray.write_bytes(b"half a file")
@@ -245,3 +260,38 @@ def test_an_archive_that_is_killed_has_each_record_once(
     assert tally.written == 2000 - committed_rows
     assert rows_of(spark, str(lake)) == [(one[0], *one[1:3]) for one in contents(alone, "orders")]
     assert sum(Lake.open_existing(str(lake)).contents.offsets.values()) == 2000
+
+
+def kill_pythons_of_spark(parent: int) -> None:
+    """Kill the Python processes below a process: those of tasks, and the one that plans micro-batches."""
+    left = [parent]
+    while left:
+        with suppress(FileNotFoundError, ProcessLookupError):  # Some end by themselves meanwhile.
+            for path in Path(f"/proc/{left.pop()}/task").glob("*/children"):
+                children = [int(one) for one in path.read_text().split()]
+                left += children
+                for child in children:
+                    if Path(f"/proc/{child}/comm").read_text().startswith("python"):
+                        os.kill(child, signal.SIGKILL)
+
+
+@pytest.mark.long
+@pytest.mark.data
+def test_an_archive_whose_python_processes_are_killed_says_so_and_continues(
+    alone: EmbeddedBroker, tmp_path: Path
+) -> None:
+    alone.create_topic("orders", partitions=2)
+    send(alone, "orders", range(2000), 2)
+    lake, said = tmp_path / "lake", tmp_path / "stderr"
+    process = archiving(alone, lake, "--available-now")
+    deadline = time.monotonic() + 240
+    while "it continues in" not in said.read_text():
+        kill_pythons_of_spark(process.pid)
+        assert process.poll() is None, said.read_text()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+    assert process.wait(240) == 0, said.read_text()
+    assert "archive: a Python process" in said.read_text()
+    assert sum(Lake.open_existing(str(lake)).contents.offsets.values()) == 2000
+    assert sum(one.rows for one in Lake.open_existing(str(lake)).contents.files.values()) == 2000

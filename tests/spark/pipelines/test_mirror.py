@@ -69,7 +69,7 @@ def test_a_mirror_shows_all_that_is_at_the_source(
     paris.create_topic("orders", partitions=2, configs={"retention.ms": "-1"})
     send(paris, "orders", range(400), 2)
     commit(paris, "billing", "orders", {0: 60, 1: 10})
-    assert mirror(spark, paris, oslo, pattern="ord.*", limit_bytes="20k") == 400
+    assert mirror(spark, paris, oslo, pattern="ord.*", limit_bytes="20k", batch_time="all") == 400
     assert contents(oslo, "orders") == contents(paris, "orders")
     assert settings_of(oslo, "orders") == {"retention.ms": "-1"}
     assert committed(oslo, "billing", "orders", 2) == [60, 10]
@@ -115,7 +115,7 @@ def test_rows_of_a_large_batch_pass_from_executors_to_the_target_and_their_offse
     commit(paris, "billing", "orders", {0: 2_500, 1: 3_999})
 
     with EmbeddedBroker(data_dir=tmp_path / "data") as oslo:
-        assert mirror(spark, paris, oslo, topics="orders", limit_bytes="600k") == 8_000
+        assert mirror(spark, paris, oslo, topics="orders", limit_bytes="600k", batch_time="all") == 8_000
 
         assert contents(oslo, "orders") == contents(paris, "orders")
         found = committed(oslo, "billing", "orders", 2)
@@ -132,7 +132,7 @@ def test_micro_batches_that_the_client_plans_for_spark_connect_copy_each_record_
     paris.create_topic("orders", partitions=2)
     send(paris, "orders", range(400), 2)
 
-    assert mirror(spark, paris, oslo, pattern="ord.*", limit_bytes="20k") == 400
+    assert mirror(spark, paris, oslo, pattern="ord.*", limit_bytes="20k", batch_time="all") == 400
     send(paris, "orders", range(400, 500), 2)
     assert mirror(spark, paris, oslo, pattern="ord.*") == 100
     assert mirror(spark, paris, oslo, pattern="ord.*") == 0

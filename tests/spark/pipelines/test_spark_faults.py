@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from qanat.spark.pipelines import query
+from qanat.spark.pipelines import query, query_watch
 from qanat.spark.pipelines.back_off import TRIES
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.query import Query
+from qanat.spark.pipelines.query_watch import Stop, watch
 from qanat.spark.pipelines.spark_errors import spark_reason
+from qanat.spark.pipelines.spark_faults import MachineFaultError
 
 STAGE = "[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to stage failure: Task 0 "
 TRACE = "\n\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:2935)\nDriver: SQLSTATE: XXKST"
@@ -34,6 +36,15 @@ def test_a_fault_is_one_sentence_with_the_remedy(sentence: str) -> None:
     assert said.startswith(sentence)
     assert said.endswith("; run it again, it continues where it was")
     assert "\n" not in said
+
+
+def test_a_broken_connection_is_known_by_its_cause() -> None:
+    fault = Exception("Connection reset\n=== Streaming Query ===\nIdentifier: archive")
+    assert spark_reason(fault) == "Connection reset"
+
+    fault._cause = Exception("java.net.SocketException: Connection reset")  # type: ignore[attr-defined]
+
+    assert spark_reason(fault).startswith("a Python process that plans micro-batches ended")
 
 
 class Spark:
@@ -100,3 +111,31 @@ def test_a_query_that_does_not_start_again_is_one_sentence(monkeypatch: pytest.M
         PipelineError, match=r"^pipeline big, sink out: \[PATH_NOT_FOUND\] Path does not exist: /gone\.$"
     ):
         failed.resumes_after(Exception("No space left on device"))
+
+
+def failing_stages(fault: str, *, continues_by_launch: bool) -> Any:
+    """The stages of a pipeline whose only query has failed."""
+    yield [
+        SimpleNamespace(
+            id="1",
+            name="archive",
+            restarts=0,
+            isActive=False,
+            lastProgress=None,
+            exception=lambda: Exception(fault),
+            resumes_after=lambda _: False,
+            continues_by_launch=continues_by_launch,
+            stop=lambda: None,
+        )
+    ]
+
+
+def test_a_query_that_keeps_its_position_at_its_target_is_launched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query_watch, "LOOK_EVERY_S", 0.0)
+
+    with pytest.raises(MachineFaultError, match=r"^archive: a Python process of a task ended"):
+        watch(failing_stages("Python worker exited unexpectedly", continues_by_launch=True), Stop())
+    with pytest.raises(PipelineError, match=r"^archive failed: there is no amuont"):
+        watch(failing_stages("there is no amuont", continues_by_launch=True), Stop())
+    with pytest.raises(PipelineError, match=r"^archive failed: a disk is full"):
+        watch(failing_stages("No space left on device", continues_by_launch=False), Stop())

@@ -34,10 +34,12 @@ from qanat.spark.pipelines.runs.exporter import Exporter
 from qanat.spark.pipelines.runs.run_processes import of_this_process
 from qanat.spark.pipelines.runs.run_recorder import RunRecorder
 from qanat.spark.pipelines.runs.secrets import settings_without_secrets, without_secrets
+from qanat.spark.pipelines.spark_faults import MachineFaultError
 from qanat.spark.session import session
 
 LOG_FILE = "QANAT_PIPELINE_LOG"
 """The variable by which `submit` says where the output of a run goes."""
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _DEFINITION_MAX = 64 * 1024
 
 
@@ -134,7 +136,7 @@ def _run_on(
     stop: Stop,
     recorder: RunRecorder,
 ) -> list[Tally]:
-    """Run in one Java after the other, where the machine ends them."""
+    """Run in one Java after the other where the machine ends them, or in one session after the other."""
     back_off, batches = BackOff(), 0
 
     def look(tallies: list[Tally]) -> None:
@@ -146,10 +148,10 @@ def _run_on(
     while True:
         try:
             return _run_once(pipeline, request, lines, display, stop, look)
-        except JavaEndedError as fault:
+        except (JavaEndedError, MachineFaultError) as fault:
             wait_s = back_off.next_wait_s(has_progress=batches > 0)
             if wait_s is None or stop.times_requested:
-                raise
+                raise PipelineError(f"{fault}; run it again, it continues where it was") from None
             display.print_message(f"{fault}; it continues in {wait_s:.0f} s")
             batches = 0
             recorder.restarted(str(fault))
@@ -164,11 +166,7 @@ def _run_once(
     stop: Stop,
     look: Callable[[list[Tally]], None],
 ) -> list[Tally]:
-    """Run in one Java; raises `JavaEndedError` when it ends before the pipeline."""
-    given = {**quiet_settings(is_verbose=request.is_verbose, java_options=EXIT_WHEN_FULL), **request.spark_settings}
-    spark = session(f"qanat-{pipeline.name}", request.master, given)
-    if not request.is_verbose:
-        hide_its_end()
+    """Run in one session; raises `JavaEndedError` when its Java ends before the pipeline, and `MachineFaultError`."""
     run_options = RunOptions(
         request.bootstrap,
         request.checkpoint,
@@ -177,7 +175,11 @@ def _run_once(
         request.client,
         request.from_checkpoint,
     )
+    spark = None
     try:
+        spark = session(f"qanat-{pipeline.name}", request.master, _spark_settings(request))
+        if not request.is_verbose:
+            hide_its_end()
         display.print_message(f"Spark {spark.version} runs at {spark.conf.get('spark.master')}")
         return watch(pipeline.launch(spark, request.settings, run_options), stop, look)
     except Exception as fault:
@@ -188,8 +190,17 @@ def _run_once(
     finally:
         if has_ended():
             discard()
-        else:
+        elif spark is not None:
             spark.stop()
+
+
+def _spark_settings(request: RunRequest) -> dict[str, str]:
+    """The user's settings of Spark; Java's options are added to ours, of which a run needs some."""
+    ours = quiet_settings(is_verbose=request.is_verbose, java_options=EXIT_WHEN_FULL)
+    given = {**ours, **request.spark_settings}
+    if JAVA_OPTIONS in request.spark_settings:
+        given[JAVA_OPTIONS] = f"{ours[JAVA_OPTIONS]} {request.spark_settings[JAVA_OPTIONS]}"
+    return given
 
 
 def _wait(seconds: float, stop: Stop) -> None:
@@ -209,7 +220,7 @@ def quiet_settings(*, is_verbose: bool = False, java_options: str = "") -> dict[
     level = "warn" if is_verbose else "off"
     logging_options = f"-Dlog4j2.configurationFile=file:{configuration} -Dqanat.log.level={level}"
     return {
-        "spark.driver.extraJavaOptions": f"{logging_options} {java_options}".rstrip(),
+        JAVA_OPTIONS: f"{logging_options} {java_options}".rstrip(),
         "spark.ui.showConsoleProgress": "false",
     }
 

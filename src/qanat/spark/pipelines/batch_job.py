@@ -93,6 +93,11 @@ class BatchJob:
     def resumes_after(self, fault: Exception) -> bool:
         return False
 
+    @property
+    def continues_by_launch(self) -> bool:
+        """A job keeps its position at its target."""
+        return True
+
     def stop(self) -> None:
         """End after the current step; a step that takes too long ends with the process."""
         self._progress.must_end = True

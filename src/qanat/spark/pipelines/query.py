@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from qanat.spark.pipelines.back_off import BackOff
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.spark_errors import spark_reason
-from qanat.spark.pipelines.spark_faults import machine_fault
+from qanat.spark.pipelines.spark_faults import machine_fault, text_of
 from qanat.spark.pipelines.spark_retries import with_spark_retries
 
 if TYPE_CHECKING:
@@ -63,13 +63,18 @@ class Query:
     def stop(self) -> None:
         self._query.stop()
 
+    @property
+    def continues_by_launch(self) -> bool:
+        """Whether the position is kept outside the checkpoint, so that only another launch reads it."""
+        return False
+
     def resumes_after(self, fault: Exception) -> bool:
         """Restart after a fault of the machine, once the back-off is over; to be called again until then.
 
         Raises `PipelineError` where the query does not start.
         """
         if self._resume_at is None:
-            sentence = machine_fault(str(fault))
+            sentence = machine_fault(text_of(fault))
             wait_s = self._back_off.next_wait_s(has_progress=self._query.lastProgress is not None)
             if sentence is None or wait_s is None:
                 return False

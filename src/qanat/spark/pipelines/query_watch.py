@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.progress import Tally, is_batch
 from qanat.spark.pipelines.spark_errors import spark_reason
+from qanat.spark.pipelines.spark_faults import MachineFaultError, machine_fault, text_of
 
 LOOK_EVERY_S = 0.5
 FINISH_WITHIN_S = 120.0
@@ -40,6 +41,8 @@ class Running(Protocol):
     def exception(self) -> Exception | None: ...
     def stop(self) -> None: ...
     def resumes_after(self, fault: Exception) -> bool: ...
+    @property
+    def continues_by_launch(self) -> bool: ...
 
 
 class Stop:
@@ -93,7 +96,10 @@ class Watched:
 def watch(
     stages: Generator[Sequence[Running], None, None], stop: Stop, show: Callable[[list[Tally]], None] = lambda _: None
 ) -> list[Tally]:
-    """Run every stage to its end; returns the tally of each query. Raises `PipelineError` when one fails."""
+    """Run every stage to its end; returns the tally of each query.
+
+    Raises `PipelineError` when one fails, and `MachineFaultError` where another launch continues it.
+    """
     done: list[Tally] = []
     with closing(stages):
         for queries in stages:
@@ -119,7 +125,7 @@ def _until_ended(watched: list[Watched], stop: Stop, done: list[Tally], show: Ca
             if (fault := one.query.exception()) is None:
                 continue
             if stop.times_requested or not one.query.resumes_after(fault):
-                raise PipelineError(f"{one.tally.query} failed: {spark_reason(fault)}")
+                raise _end_of(one, fault)
             is_over = False
         if is_over:
             return
@@ -127,6 +133,14 @@ def _until_ended(watched: list[Watched], stop: Stop, done: list[Tally], show: Ca
             _finish(watched, stop)
             return
         time.sleep(LOOK_EVERY_S)
+
+
+def _end_of(one: Watched, fault: Exception) -> PipelineError | MachineFaultError:
+    """The error with which a fault ends the launch."""
+    sentence = machine_fault(text_of(fault)) if one.query.continues_by_launch else None
+    if sentence is not None:
+        return MachineFaultError(f"{one.tally.query}: {sentence}")
+    return PipelineError(f"{one.tally.query} failed: {spark_reason(fault)}")
 
 
 def _finish(watched: list[Watched], stop: Stop) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from qanat.spark.pipelines.spark_faults import machine_fault
+from qanat.spark.pipelines.spark_faults import machine_fault, text_of
 from qanat.spark.session import reason_of
 
 _OWN = re.compile(r"\bqanat(?:\.\w+)+Error: (.+)")
@@ -32,7 +32,7 @@ def spark_reason(fault: Exception) -> str:
     own = _OWN.findall(text)
     if own:
         return str(own[-1]).split(" SQLSTATE:")[0]
-    if (sentence := machine_fault(text)) is not None:
+    if (sentence := machine_fault(text_of(fault))) is not None:
         return f"{sentence}; run it again, it continues where it was"
     if (sentence := checkpoint_fault(text)) is not None:
         return sentence

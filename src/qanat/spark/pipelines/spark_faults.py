@@ -1,9 +1,11 @@
-"""Faults of machines, not of pipelines: after them a query continues from its checkpoint. Pure.
+"""Faults of machines, not of pipelines: after them a query continues where it was. Pure.
 
 Each has a sentence with the remedy.
 """
 
 from __future__ import annotations
+
+from qanat.model.errors import QanatError
 
 TOO_SLOW = "Python worker failed to connect back"
 
@@ -31,6 +33,13 @@ _FAULTS = (
         ),
     ),
     (
+        ("java.io.EOFException", "java.net.SocketException"),
+        (
+            "a Python process that plans micro-batches ended, or a connection of Java broke; the system ends processes "
+            "when memory runs out: give the machine more, or Java less (--conf spark.driver.memory=1g)"
+        ),
+    ),
+    (
         ("ExecutorLostFailure", "Executor heartbeat timed out", "Lost executor"),
         (
             "an executor was lost: see why in its log; where its memory ran out, raise spark.executor.memory and "
@@ -45,6 +54,16 @@ _FAULTS = (
         ),
     ),
 )
+
+
+class MachineFaultError(QanatError):
+    """A fault of the machine ended a query, and another launch of its pipeline continues where it was."""
+
+
+def text_of(fault: Exception) -> str:
+    """The text of Spark's error, and that of its cause: of a connection that broke, only the cause has a name."""
+    cause = getattr(fault, "_cause", None)
+    return str(fault) if cause is None else f"{fault}\n{cause}"
 
 
 def machine_fault(text: str) -> str | None:

@@ -129,7 +129,7 @@ def _options(wanted: ArchiveSettings, run_options: RunOptions, first: Offsets) -
         **run_options.cluster,
         "startingOffsets": msgspec.json.encode(to_json(first)).decode(),
         "failOnDataLoss": str(wanted.is_loss_fatal).lower(),
-        "maxBytesPerTrigger": wanted.limit_bytes,
+        **wanted.limits.options(),
         "minOffsetsPerTrigger": str(wanted.enough),
         "maxTriggerDelay": f"{wanted.delay_s}s",
     }

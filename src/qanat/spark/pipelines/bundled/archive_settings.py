@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from qanat.spark.options.options import Subscription
+from qanat.spark.pipelines.batch_limits import BATCH_TIME, BatchLimits
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.python_pipelines import Setting, choice, chosen, duration, expression, number
 
@@ -26,7 +27,8 @@ SETTINGS = (
     Setting("start", "earliest", "where a new partition begins: earliest or latest"),
     Setting("every", "1 minute", "a batch is written after so much time"),
     Setting("enough", "100000", "... or after so many records"),
-    Setting("limit_bytes", "256m", "approximate size limit of a batch"),
+    Setting("limit_bytes", "256m", "approximate size limit of a batch; all: no limits"),
+    Setting("batch_time", BATCH_TIME, "how long a batch should take: a backlog is cut to that; all: no limit"),
     Setting("group", "qanat-archive", "the consumer group that shows the archive's progress"),
     Setting("groups", ".*", "consumer groups whose positions are stored, a regular expression"),
     Setting("state_every", "30 seconds", "how often changes of topics and groups are stored"),
@@ -43,7 +45,7 @@ class ArchiveSettings:
     start: str
     delay_s: int
     enough: int
-    limit_bytes: str
+    limits: BatchLimits
     group: str
     groups: str
     state_every_s: int
@@ -62,7 +64,7 @@ def parse_settings(settings: Mapping[str, str]) -> ArchiveSettings:
         start=choice(settings, "start", "earliest", "latest"),
         delay_s=duration(settings, "every"),
         enough=number(settings, "enough"),
-        limit_bytes=settings["limit_bytes"],
+        limits=BatchLimits.of({**settings, "limit": ""}),
         group=settings["group"],
         groups=expression(settings["groups"] or "(?!)", "groups").pattern,
         state_every_s=duration(settings, "state_every"),

@@ -23,7 +23,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _LOOK_EVERY_S = 0.2
-_OF_STREAMS = ("startingoffsets", "maxbytespertrigger", "minoffsetspertrigger", "maxtriggerdelay", "kafka.group.id")
+_OF_STREAMS = (
+    "startingoffsets",
+    "maxbytespertrigger",
+    "targetbatchtime",
+    "minoffsetspertrigger",
+    "maxtriggerdelay",
+    "kafka.group.id",
+)
 _OF_TOPICS = ("subscribe", "subscribepattern")
 
 

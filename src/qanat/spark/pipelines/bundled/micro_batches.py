@@ -101,8 +101,12 @@ class MicroBatchQuery(Query):
         return [self._with_output_rows(one) for one in super().recentProgress]
 
     def resumes_after(self, fault: Exception) -> bool:
-        """Not after the first micro-batch: only a new run reads the position from the target."""
+        """Not after the first micro-batch: only another launch reads the position from the target."""
         return not self._written and super().resumes_after(fault)
+
+    @property
+    def continues_by_launch(self) -> bool:
+        return bool(self._written)
 
     def _with_output_rows(self, progress: Any) -> Report:
         document = json.loads(progress.json)

@@ -196,7 +196,7 @@ def _options(wanted: MirrorSettings, run_options: RunOptions, first: Offsets, le
         **run_options.cluster,
         "startingOffsets": msgspec.json.encode(to_json(first)).decode(),
         "failOnDataLoss": str(wanted.is_loss_fatal).lower(),
-        "maxBytesPerTrigger": wanted.limit_bytes,
+        **wanted.limits.options(),
     }
     if wanted.group:
         options["kafka.group.id"] = wanted.group

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from qanat.connection.cluster import parse_bootstrap
 from qanat.spark.options.options import Access, Subscription, access_of
+from qanat.spark.pipelines.batch_limits import BATCH_TIME, BatchLimits
 from qanat.spark.pipelines.document import PipelineError
 from qanat.spark.pipelines.pipeline import cluster_options
 from qanat.spark.pipelines.python_pipelines import (
@@ -49,7 +50,8 @@ SETTINGS = (
     Setting("start", "earliest", "where a partition begins that was never mirrored: earliest or latest"),
     Setting("every", "1 second", "how often the source is queried for more"),
     Setting("follow_every", "10 seconds", "how often settings, partitions and groups are updated"),
-    Setting("limit_bytes", "64m", "approximate size limit of a transaction"),
+    Setting("limit_bytes", "64m", "approximate size limit of a transaction; all: no limits"),
+    Setting("batch_time", BATCH_TIME, "how long a transaction should take: a backlog is cut to that; all: no limit"),
     Setting("group", "qanat-mirror", "the consumer group at the source that shows the mirror's progress"),
     Setting("compression", "none", "of the batches: none, gzip, snappy, lz4, zstd"),
     Setting("lost", "fail", "if records are gone before they were mirrored: fail, or skip them"),
@@ -70,7 +72,7 @@ class MirrorSettings:
     start: str
     every_s: int
     follow_every_s: int
-    limit_bytes: str
+    limits: BatchLimits
     group: str
     compression: str
     is_loss_fatal: bool
@@ -97,7 +99,7 @@ def parse_settings(settings: Mapping[str, str]) -> MirrorSettings:
         start=choice(settings, "start", "earliest", "latest"),
         every_s=duration(settings, "every"),
         follow_every_s=duration(settings, "follow_every"),
-        limit_bytes=settings["limit_bytes"],
+        limits=BatchLimits.of({**settings, "limit": ""}),
         group=settings["group"],
         compression=choice(settings, "compression", "none", "gzip", "snappy", "lz4", "zstd"),
         is_loss_fatal=choice(settings, "lost", "fail", "skip") == "fail",
