@@ -148,7 +148,8 @@ def _run(
             outcome.kills["command gave up"] += 1
             if outcome.kills["command gave up"] > _RESTARTS_MAX:
                 raise RuntimeError(f"the pipeline cannot continue: {command.said[-3000:]}")
-            show(f"the command ended with {code}: {command.said[-400:]}")
+            outcome.problems.append(f"the command ended with {code} and was started again: {command.said[-400:]}")
+            show(outcome.problems[-1])
             command.start()
         lag = command.lag()
         if lag != last:
