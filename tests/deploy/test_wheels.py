@@ -22,14 +22,13 @@ from pathlib import Path
 
 import pytest
 from tests.app.start.test_start import free_port
+from tests.deploy.conftest import KEPT, run
 from tools.release.targets import TARGETS, Target
 
 from qanat import __version__
 
 pytestmark = pytest.mark.long
 
-ROOT = Path(__file__).resolve().parents[2]
-KEPT = ROOT / ".cache" / "deploy"
 DEBIAN = "http://deb.debian.org/debian"
 UBUNTU = "deb [trusted=yes] http://archive.ubuntu.com/ubuntu noble main universe"
 """The release whose Python is 3.12; the keys of Ubuntu are not on every machine, and this root is thrown away."""
@@ -46,12 +45,6 @@ can_make_roots = pytest.mark.skipif(
     os.getuid() != 0 or shutil.which("mmdebstrap") is None,
     reason="no root, or no mmdebstrap: the wheels are not tried in fresh file systems",
 )
-
-
-def run(*words: str) -> str:
-    done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-    return done.stdout
 
 
 class Root:
@@ -98,17 +91,6 @@ def _wait_for(port: int, process: subprocess.Popen[str]) -> None:
         assert process.poll() is None, process.stderr.read() if process.stderr else ""
         assert time.monotonic() < deadline, "the broker does not listen"
         time.sleep(0.05)
-
-
-@pytest.fixture(scope="module")
-def release() -> Path:
-    """The wheels, built where they are missing or older than the sources."""
-    folder = KEPT / "release"
-    changed = max(path.stat().st_mtime for path in (ROOT / "src").rglob("*.py"))
-    made = [path for path in folder.glob("*.whl") if path.stat().st_mtime >= changed]
-    if len(made) < 2 * len(TARGETS):
-        run(sys.executable, "-m", "tools.build_dist", str(folder))
-    return folder
 
 
 @pytest.fixture(params=TARGETS, ids=lambda target: target.version)

@@ -21,6 +21,12 @@ EXCEPTED = [
 ]
 
 
+def of_test_long() -> set[str]:
+    """The pages that continuous integration has no time for."""
+    (line,) = (one for one in _EXECUTED.splitlines() if one.startswith("Only `make test-long` executes "))
+    return set(re.findall(r"`([^`]+\.md)`", line))
+
+
 def exceptions_of(block: Block) -> Iterator[tuple[str, str, str]]:
     """The lines of the second table that a block is under."""
     for page, command, reason in EXCEPTED:

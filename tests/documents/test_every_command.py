@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from cyclopts import App, CycloptsError, MissingArgumentError
 from tests.documents.blocks import PAGES, ROOT, Block, blocks_of
-from tests.documents.tables import EXCEPTED, EXECUTED, exceptions_of
-from tests.documents.test_pages import RUN
+from tests.documents.tables import EXCEPTED, EXECUTED, exceptions_of, of_test_long
+from tests.documents.test_pages import LONG, RUN
 
 from qanat.app.command_tree import build_app
 
@@ -41,6 +41,10 @@ def test_the_table_of_executed_pages_is_true() -> None:
         name = page.rpartition("/")[2]
         text = (ROOT / test).read_text()
         assert name in text or f'"{name.removesuffix(".md")}"' in text, f"{test} does not read {page}"
+
+
+def test_the_page_names_what_continuous_integration_does_not_execute() -> None:
+    assert of_test_long() == LONG
 
 
 def test_every_exception_is_about_a_block_that_exists() -> None:

