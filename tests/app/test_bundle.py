@@ -14,6 +14,7 @@ from tests.app.conftest import Run
 from tests.console.conftest import fill
 from tests.servers.http.serving import ServedNode, node_settings, served
 
+from qanat.app.diagnosis import bundle_answers
 from qanat.app.diagnosis.bundle_file import Bundle, StoredAnswer, read_bundle
 from qanat.app.diagnosis.redaction import redacted, redacted_log, redacted_text
 from qanat.app.main import run as run_qanat
@@ -42,6 +43,9 @@ LINES = (
     f"QANAT_SSL_KEYSTORE_PASSWORD={SECRET}",
     f"--password {SECRET} is wrong: password is {SECRET}",
     f"aws.secret.access={SECRET}",
+    f"db_pass={SECRET}",
+    f"AccountName=shop;AccountKey={SECRET}==;EndpointSuffix=x",
+    f"cache at redis://:{SECRET}@cache.example:6379/0",
     f'{{"event": "x", "token": "{SECRET}", "nested": {{"client_secret": ["{SECRET}"]}}}}',
 )
 
@@ -102,6 +106,29 @@ def test_a_bundle_holds_what_the_console_shows(archive: Path) -> None:
     with zipfile.ZipFile(archive) as opened:
         assert b"qanat_requests_total" in opened.read("metrics-2.txt")
         assert b"first" not in opened.read("log-1.txt")
+
+
+def test_a_cluster_that_does_not_answer_in_time_still_gets_a_bundle(
+    node: ServedNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    get = bundle_answers.BrokerApi.get
+
+    def stuck(api: bundle_answers.BrokerApi, path: str, within_s: float = 15.0) -> tuple[int, bytes]:
+        if path.startswith(("/api/v1/cluster", "/api/v1/groups?", "/metrics")):
+            raise bundle_answers.NoAnswerError(f"{path} does not answer: timed out")
+        return get(api, path, within_s)
+
+    monkeypatch.setattr(bundle_answers.BrokerApi, "get", stuck)
+    path = tmp_path / "problem.zip"
+
+    assert run_qanat(["bundle", f"http://127.0.0.1:{node.port}", "--to", str(path), "--seconds", "1"]) == 0
+
+    bundle = read_bundle(path)
+    assert bundle.answers["/api/v1/cluster"].status == 504
+    assert "timed out" in bundle.answers["/api/v1/cluster"].document["detail"]
+    assert bundle.answers["/api/v1/topics/orders"].status == 200
+    assert bundle.manifest["failed"] == 2
+    assert "2 requests had no answer in time" in capsys.readouterr().out
 
 
 def test_no_secret_key_value_or_header_is_in_it(archive: Path) -> None:

@@ -75,6 +75,12 @@ def test_what_limits_a_broker_is_named_and_nothing_else(broker: BrokerReading, e
     assert not finding.remedy.endswith(".")
 
 
+def test_one_slow_change_of_metadata_is_no_finding() -> None:
+    broker = replace(HEALTHY, waits=WaitReading(store=0.4), commits=TimedReading(4, 0.45))
+
+    assert causes(diagnosis(broker)) == []
+
+
 def test_a_follower_that_others_wait_for_is_named() -> None:
     leader = replace(
         HEALTHY,

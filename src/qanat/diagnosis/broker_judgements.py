@@ -21,6 +21,8 @@ BUSY_LOOP = 0.6
 STARVED = 0.5
 STARVED_LATE_S = 0.015
 SLOW_COMMIT_S = 0.25
+STORE_WAITING_MIN = 0.1
+"""Changes of metadata are few: one that waits a tenth of the time, and not a single slow one, is worth a finding."""
 TINY_RECORDS = 5.0
 TINY_BYTES = 2048
 TINY_RATE = 500
@@ -183,7 +185,8 @@ def cold_reads(window: BrokerWindow, split: TimeSplit) -> Finding | None:
 def slow_store(window: BrokerWindow, split: TimeSplit) -> Finding | None:
     """The metadata store."""
     commit_s, waiting = mean(window.commits), window.share(split.store)
-    if commit_s < SLOW_COMMIT_S and not (window.commits.count == 0 and waiting >= WAITING_MIN):
+    is_slow = commit_s >= SLOW_COMMIT_S and waiting >= STORE_WAITING_MIN
+    if not is_slow and not (window.commits.count == 0 and waiting >= WAITING_MIN):
         return None
     took = (
         f"a change of metadata took {milliseconds(commit_s)} on average" if commit_s else "no change of metadata ended"

@@ -13,12 +13,12 @@ from cyclopts import Parameter
 
 from qanat import __version__
 from qanat.app.client.arguments import WrongArgumentError
-from qanat.app.diagnosis.bundle_answers import BrokerApi, collect
+from qanat.app.diagnosis.bundle_answers import NO_ANSWER, BrokerApi, NoAnswerError, answer_or_fault, collect
 from qanat.app.diagnosis.bundle_file import Bundle, write_bundle
 
 USUAL = "http://127.0.0.1:8080"
 SECONDS_MAX = 60
-_DETAILS_S = 15.0
+_DETAILS_S = _DIAGNOSIS_S = 15.0
 _LOG_BYTES = 2 * 1024 * 1024
 
 
@@ -63,13 +63,16 @@ def bundle(
         raise WrongArgumentError(f"{path} is there already: name another file with --to")
     logs = [_end_of(one) for one in log or ()]
     api = BrokerApi(address, _certificates(ca), _authorization(credentials))
+    api.answer("/api/v1/whoami")  # Whether a broker is there, and whom it admits.
     metrics = [_metrics(api)]
-    api.answer("/api/v1/diagnosis")  # Brokers are watched from now on.
+    answer_or_fault(api, "/api/v1/diagnosis", time.monotonic() + _DIAGNOSIS_S)  # Brokers are watched from now on.
     began = time.monotonic()
     answers, left_out = collect(api, began + _DETAILS_S)
     time.sleep(max(0.0, began + seconds - time.monotonic()))
-    answers["/api/v1/diagnosis"] = api.answer(f"/api/v1/diagnosis?seconds={int(seconds)}")
+    until = time.monotonic() + _DIAGNOSIS_S
+    answers["/api/v1/diagnosis"] = answer_or_fault(api, f"/api/v1/diagnosis?seconds={int(seconds)}", until)
     metrics.append(_metrics(api))
+    failed = sum(one.status == NO_ANSWER for one in answers.values())
     manifest = {
         "made_by": f"qanat {__version__}",
         "made_at": made.isoformat(timespec="seconds"),
@@ -77,15 +80,20 @@ def bundle(
         "seconds": seconds,
         "answers": len(answers),
         "left_out": left_out,
+        "failed": failed,
     }
     write_bundle(path, Bundle(manifest, answers), metrics, logs)
     late = f"; {left_out} details were left out, because time ran out" if left_out else ""
+    late += f"; {failed} requests had no answer in time" if failed else ""
     print(f"wrote {path}: {len(answers)} answers, {path.stat().st_size:,} bytes{late}")
     print(f"look at it: qanat console --bundle {path}")
 
 
 def _metrics(api: BrokerApi) -> str:
-    status, body = api.get("/metrics")
+    try:
+        status, body = api.get("/metrics")
+    except NoAnswerError as fault:
+        return f"# {fault}\n"
     return body.decode("utf-8", "replace") if status == 200 else f"# /metrics answered {status}\n"
 
 

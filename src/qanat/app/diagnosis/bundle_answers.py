@@ -18,7 +18,9 @@ TOPICS_MAX = GROUPS_MAX = 200
 _PAGE = 1000
 _UNQUOTED = "!'()*"
 """What browsers leave as it is in a part of a path."""
-_ANSWER_S = 15.0
+_ANSWER_S, _LEAST_S = 15.0, 1.0
+NO_ANSWER = 504
+"""The status under which a request without an answer is kept."""
 _ALWAYS = (
     "/health",
     "/health/restartable",
@@ -32,6 +34,10 @@ _ALWAYS = (
 )
 
 
+class NoAnswerError(WrongArgumentError):
+    """Nothing answers at an address, or not in time."""
+
+
 class BrokerApi:
     """The HTTP API of one broker."""
 
@@ -43,25 +49,25 @@ class BrokerApi:
         self._certificates = certificates
         self._headers = {"Accept": "application/json"} | ({"Authorization": authorization} if authorization else {})
 
-    def get(self, path: str) -> tuple[int, bytes]:
+    def get(self, path: str, within_s: float = _ANSWER_S) -> tuple[int, bytes]:
         """Status and body; an address where nothing answers gets one sentence."""
         host, port = self._parts.hostname or "", self._parts.port
         connection = (
-            http.client.HTTPSConnection(host, port or 443, timeout=_ANSWER_S, context=self._certificates)
+            http.client.HTTPSConnection(host, port or 443, timeout=within_s, context=self._certificates)
             if self._parts.scheme == "https"
-            else http.client.HTTPConnection(host, port or 80, timeout=_ANSWER_S)
+            else http.client.HTTPConnection(host, port or 80, timeout=within_s)
         )
         try:
             connection.request("GET", path, headers=self._headers)
             answer = connection.getresponse()
             return answer.status, answer.read()
         except (OSError, http.client.HTTPException) as fault:
-            raise WrongArgumentError(f"{self._parts.geturl()} does not answer: {fault}") from None
+            raise NoAnswerError(f"{self._parts.geturl()} does not answer: {fault}") from None
         finally:
             connection.close()
 
-    def answer(self, path: str) -> StoredAnswer:
-        status, body = self.get(path)
+    def answer(self, path: str, within_s: float = _ANSWER_S) -> StoredAnswer:
+        status, body = self.get(path, within_s)
         if status == 401:
             raise WrongArgumentError(
                 f"{self._parts.geturl()} asks for a sign-in: write `user:password` or an API key into a file and name "
@@ -73,11 +79,19 @@ class BrokerApi:
             raise WrongArgumentError(f"{self._parts.geturl()}{path} answers with no JSON: is it a broker?") from None
 
 
+def answer_or_fault(api: BrokerApi, path: str, deadline: float) -> StoredAnswer:
+    """An answer, or why there is none: what a sick cluster does not answer is part of what it shows."""
+    try:
+        return api.answer(path, min(_ANSWER_S, max(_LEAST_S, deadline - time.monotonic())))
+    except NoAnswerError as fault:
+        return StoredAnswer(NO_ANSWER, {"title": "No answer", "status": NO_ANSWER, "detail": str(fault)})
+
+
 def collect(api: BrokerApi, deadline: float) -> tuple[dict[str, StoredAnswer], int]:
     """Answers by their path, and how many details were left out because time ran out."""
-    answers = {path: api.answer(path) for path in _ALWAYS}
-    topics = _listed(api, "/api/v1/topics?traffic=true&internal=true", "topics")
-    groups = _listed(api, "/api/v1/groups?lag=true", "groups")
+    answers = {path: answer_or_fault(api, path, deadline) for path in _ALWAYS}
+    topics = _listed(api, "/api/v1/topics?traffic=true&internal=true", "topics", deadline)
+    groups = _listed(api, "/api/v1/groups?lag=true", "groups", deadline)
     answers["/api/v1/topics"] = StoredAnswer(200, {"topics": topics, "next_page_token": None, "total": len(topics)})
     answers["/api/v1/groups"] = StoredAnswer(200, {"groups": groups, "next_page_token": None, "total": len(groups)})
     left_out = 0
@@ -85,15 +99,15 @@ def collect(api: BrokerApi, deadline: float) -> tuple[dict[str, StoredAnswer], i
         if time.monotonic() > deadline:
             left_out += 1
         else:
-            answers[path] = api.answer(path)
+            answers[path] = answer_or_fault(api, path, deadline)
     return answers, left_out
 
 
-def _listed(api: BrokerApi, path: str, name: str) -> list[Any]:
+def _listed(api: BrokerApi, path: str, name: str, deadline: float) -> list[Any]:
     """All rows of a listing."""
     rows: list[Any] = []
     while True:
-        answer = api.answer(f"{path}&limit={_PAGE}&offset={len(rows)}")
+        answer = answer_or_fault(api, f"{path}&limit={_PAGE}&offset={len(rows)}", deadline)
         page = answer.document[name] if answer.status == 200 else []
         rows += page
         if len(page) < _PAGE:
@@ -101,8 +115,8 @@ def _listed(api: BrokerApi, path: str, name: str) -> list[Any]:
 
 
 def _details(answers: dict[str, StoredAnswer], topics: list[Any], groups: list[Any]) -> Iterator[str]:
-    cluster = answers["/api/v1/cluster"].document or {}
-    for broker in cluster.get("brokers", ()):
+    cluster = answers["/api/v1/cluster"]
+    for broker in (cluster.document if cluster.status == 200 else {}).get("brokers", ()):
         yield f"/api/v1/brokers/{broker['node_id']}"
         yield f"/api/v1/configs/brokers/{broker['node_id']}"
     for group in sorted(groups, key=lambda one: -(one.get("time_lag_s") or 0))[:GROUPS_MAX]:

@@ -12,7 +12,8 @@ from typing import Any
 
 HIDDEN = "[hidden]"
 _NAMES = (
-    "pass(?:word|wd|phrase|code)s?|pwd|secrets?|tokens?|credentials?|api[._-]?keys?|private[._-]?key|keystore[._-]key"
+    "pass(?:word|wd|phrase|code)s?|(?<![a-z])pass(?![a-z])|pwd|secrets?|tokens?|credentials?|(?:api|account|access|shared)[._-]?keys?"
+    "|private[._-]?key|keystore[._-]key"
     "|jaas[\\w.-]*|authorization|cookie|session[._-]?id|signature|bearer"
 )
 _SECRET_NAME = re.compile(rf"(?i)(?:^|[._\- ])(?:{_NAMES})(?:$|[._\- ])|(?:{_NAMES})$")
@@ -25,7 +26,7 @@ _FORMS = (
     (re.compile(r"\bqk_[\w-]+"), HIDDEN),
     (re.compile(r"\beyJ[\w-]+\.[\w-]+(?:\.[\w-]*)?"), HIDDEN),
     (re.compile(r"(?i)(--?[\w-]*(?:password|secret|token|key)[\w-]*\s+)[^\s=:]+"), rf"\1{HIDDEN}"),
-    (re.compile(r"(://[^\s/:@]+):[^\s/@]+@"), rf"\1:{HIDDEN}@"),
+    (re.compile(r"(://[^\s/:@]*):[^\s/@]+@"), rf"\1:{HIDDEN}@"),
 )
 _NAMED = re.compile(rf"(?i)((?:[\w.-]*[._-])?(?:{_NAMES})[\w.-]*[\"']?\s*(?:[=:]|=>|\bis\b)\s*).+")
 
@@ -61,8 +62,8 @@ def redacted(value: Any, name: str = "") -> Any:
 def redacted_text(text: str) -> str:
     r"""Text without secrets, line by line.
 
-    >>> redacted_text("login password=hunter2 now\nfrom http://ann:pw@host/")
-    'login password=[hidden]\nfrom http://ann:[hidden]@host/'
+    >>> redacted_text("login password=hunter2 now\nfrom http://ann:pw@host/ and redis://:pw@host")
+    'login password=[hidden]\nfrom http://ann:[hidden]@host/ and redis://:[hidden]@host'
     """
     text = _PRIVATE_KEY.sub(HIDDEN, text)
     return "\n".join(_line(one) for one in text.split("\n"))
