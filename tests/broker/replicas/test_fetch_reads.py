@@ -217,8 +217,8 @@ async def test_what_is_not_in_memory_is_read_in_turns() -> None:
         assert len(partition.log.segments) > 2
         files.chill()
         fetch = fetch_of(*rows, min_bytes=1)
-        await fetch.wait(10)
-        assert all(found.size for found in fetch.found)
+        await fetch.wait(0.1)  # Nothing is written meanwhile: it reads when its time is up.
+        assert [found.size > 0 for found in fetch.found] == [True, True]
         files.loop_thread = 0
         assert files.waits == []
 
