@@ -17,7 +17,14 @@ def test_the_next_request_leaves_twice_the_shortest_turnaround_before_the_end_of
     assert pace.ahead_bytes() == 0  # Nothing is known yet.
     for now, waited_ms in enumerate((70, 40, 5_000)):  # The last one was parked.
         pace.answered(1_000_000, waited_ms, 250, now)
-    assert pace.ahead_bytes() == 4_000 * (2 * 40 + 20)
+    assert pace.ahead_bytes() == 4_000 * (2 * 40 + 60)
+
+
+def test_answers_that_overlap_show_the_speed_of_the_link_together() -> None:
+    pace = Pace()
+    for now in range(20):  # Each shares the link with the end of the one before and the beginning of the next.
+        pace.answered(1_000_000, 40, 500, now, beside=1_000_000)
+    assert pace.answer_bytes() == 1_000_000
 
 
 def test_a_pipe_with_a_limit_never_asks_ahead() -> None:
@@ -46,6 +53,13 @@ def test_small_answers_say_nothing_about_the_speed() -> None:
         pace.answered(MOST_BYTES, 1, 10, now)
     pace.answered(500, 1, 400, 7)
     assert pace.answer_bytes() == MOST_BYTES
+
+
+def test_how_long_bytes_take_is_known_once_the_link_is() -> None:
+    pace = Pace()
+    assert pace.expected_ms(100_000) == 0
+    pace.answered(16_384, 600, 2_600, 0)  # 50 kbit/s
+    assert 15_000 < pace.expected_ms(100_000) < 17_000
 
 
 def test_a_limit_holds_over_time() -> None:

@@ -20,7 +20,7 @@ Key = TypeVar("Key")
 
 LEAST_BYTES, MOST_BYTES = 16 * 1024, 4 * 1024 * 1024
 _ANSWER_MS = 250
-_SLACK_MS = 20
+_SLACK_MS = 60
 _WEIGHT = 0.3
 _GROWTH = 4
 SHARE = 8
@@ -40,13 +40,14 @@ class Pace:
         self._turnaround_ms: int | None = None
         """The shortest time from a request to the first byte of its answer."""
 
-    def answered(self, size: int, waited_ms: int, took_ms: int, now_ms: int) -> None:
-        """An answer of `size` bytes was waited for so long, and took so long from its first byte to its last."""
+    def answered(self, size: int, waited_ms: int, took_ms: int, now_ms: int, beside: int = 0) -> None:
+        """An answer of `size` bytes was waited for so long, and took so long from its first byte to its last. So many
+        bytes of other answers came `beside` it in that time: both together show the speed of the link."""
         self._turnaround_ms = waited_ms if self._turnaround_ms is None else min(waited_ms, self._turnaround_ms)
         if 2 * size >= self._most:
             self._most = min(_GROWTH * self._most, MOST_BYTES)
         if size >= LEAST_BYTES // 2:
-            speed = size / max(took_ms, 1)
+            speed = (size + beside) / max(took_ms, 1)
             self._measured = speed if not self._measured else self._measured + _WEIGHT * (speed - self._measured)
         if self._limit:
             self._free_ms = max(self._free_ms, now_ms - _ANSWER_MS) + round(size * 1000 / self._limit)
@@ -56,6 +57,10 @@ class Pace:
         speeds = [speed for speed in (self._measured, self._limit / 1000) if speed]
         wanted = round(min(speeds) * _ANSWER_MS) if speeds else LEAST_BYTES
         return max(LEAST_BYTES, min(wanted, self._most))
+
+    def expected_ms(self, size: int) -> int:
+        """How long so many bytes will take; 0 where the link is not known."""
+        return round(size / self._measured) if self._measured else 0
 
     def ahead_bytes(self) -> int:
         """The next request may leave when so little of an answer is missing; 0 where it must wait for the whole."""

@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
@@ -64,6 +65,17 @@ class _Asked:
         self.answer: asyncio.Task[HttpAnswer]
         self.is_judged = False
         """Whether it was decided to ask for more before the answer is whole, or not to."""
+        self.size = 0
+        """Bytes of its body that are here."""
+        self.arrived_before: int | None = None
+        """Bytes that had arrived on all connections before its first."""
+        self.arrived_by = 0
+        """The same, when its last was here."""
+
+    @property
+    def beside(self) -> int:
+        """Bytes of other answers that came between its first byte and its last."""
+        return 0 if self.arrived_before is None else self.arrived_by - self.arrived_before - self.size
 
 
 def _now_ms() -> int:
@@ -97,6 +109,10 @@ class DownPipe:
         """What was asked for after the answer that is waited for or applied."""
         self._steered = asyncio.Event()
         self._asked_topics: tuple[Parent, float, list[TopicPartition]] | None = None
+        self._looking: asyncio.Task[PipedTopics] | None = None
+        """The question for the parent's topics, where it goes beside answers."""
+        self._arrived = 0
+        """Bytes of answers, as they arrive on all connections."""
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._lag_ages: dict[TopicPartition, LagAge] = {}
         self._stopped_until: dict[TopicPartition, float] = {}
@@ -190,6 +206,7 @@ class DownPipe:
         client = await self._client_of(parent)
         if self._ahead:
             asked = self._ahead.popleft()
+            await self._look_beside(parent)
         else:
             wanted = self._positions(await self._partitions(parent, client))
             if not wanted:
@@ -201,7 +218,7 @@ class DownPipe:
         answer = await asked.answer
         _require_ok(parent, answer.status, answer.body)
         self.received_bytes += len(answer.body)
-        self.pace.answered(len(answer.body), answer.waited_ms, answer.took_ms, _now_ms())
+        self.pace.answered(len(answer.body), answer.waited_ms, answer.took_ms, _now_ms(), asked.beside)
         head, records = decode_answer(answer.body)
         self._check_path(parent, head.path)
         return await self._apply(head.partitions, records, asked.wanted)
@@ -214,17 +231,24 @@ class DownPipe:
         body = msgspec.json.encode(request)
         target = "/api/v1/edge/pipe"
         asked = _Asked(wanted)
-        on_part = partial(self._ask_ahead, asked)
+        on_part = partial(self._arrives, asked)
         asking = client.request("POST", target, body=body, wait_s=parked_s, is_repeatable=True, on_part=on_part)
         asked.answer = asyncio.ensure_future(asking)
         return asked
 
-    def _ask_ahead(self, asked: _Asked, parts: Sequence[bytes], size: int, whole: int) -> None:
+    def _arrives(self, asked: _Asked, parts: Sequence[bytes], size: int, whole: int) -> None:
+        """A part of an answer is here."""
+        if asked.arrived_before is None:
+            asked.arrived_before = self._arrived
+        self._arrived += size - asked.size
+        asked.size, asked.arrived_by = size, self._arrived
+        if not asked.is_judged and len(self._ahead) < _AHEAD_MAX and whole - size <= self.pace.ahead_bytes():
+            self._ask_ahead(asked, parts)
+
+    def _ask_ahead(self, asked: _Asked, parts: Sequence[bytes]) -> None:
         """Send the next request where the present answer is nearly here, and leaves a backlog."""
-        if asked.is_judged or len(self._ahead) == _AHEAD_MAX or whole - size > self.pace.ahead_bytes():
-            return
         asked.is_judged, known = True, self._asked_topics
-        if known is None or known[1] <= time.monotonic() or self._clients is None:
+        if known is None or self._clients is None:
             return
         try:
             head, _ = decode_head(memoryview(b"".join(parts)))
@@ -232,7 +256,10 @@ class DownPipe:
             return  # It is not here yet, or the whole answer will be refused.
         if not any(one.next is not None and one.next[0] < one.high_watermark for one in head.partitions):
             return
-        stands = {TopicPartition(one.topic, one.partition): one for one in asked.wanted}
+        # Those that were stopped or did not exist, when the answer was asked for, have their turn as well.
+        stands = {TopicPartition(one.topic, one.partition): one for one in self._positions(known[2])}
+        asked_for = {TopicPartition(one.topic, one.partition): one for one in asked.wanted}
+        stands |= {at: asked_for[at] for at in known[2] if at in asked_for}
         for one in head.partitions:
             if one.next is not None:
                 at = TopicPartition(one.topic, one.partition)
@@ -244,9 +271,10 @@ class DownPipe:
 
     def _give_up_ahead(self) -> None:
         while self._ahead:
-            given_up = self._ahead.pop().answer
-            given_up.add_done_callback(_take_exception)
-            given_up.cancel()
+            _give_up(self._ahead.pop().answer)
+        looking, self._looking = self._looking, None
+        if looking is not None:
+            _give_up(looking)
 
     async def _feed_of(self, parent: Parent) -> Feed:
         if self._feed is not None and self._feed[0] == parent:
@@ -335,9 +363,21 @@ class DownPipe:
     async def _partitions(self, parent: Parent, client: HttpClient) -> list[TopicPartition]:
         """The partitions to pull; the parent is asked for its topics now and then."""
         known = self._asked_topics
-        if known is not None and known[0] == parent and known[1] > time.monotonic():
+        if self._looking is None and known is not None and known[0] == parent and known[1] > time.monotonic():
             return known[2]
-        found = await self._topics_of(client)
+        looking, self._looking = self._looking or asyncio.ensure_future(self._topics_of(client)), None
+        return await self._take_topics(parent, await looking)
+
+    async def _look_beside(self, parent: Parent) -> None:
+        """While answers come, ask for the parent's topics on the connection that waits: they hold nothing up."""
+        known = self._asked_topics
+        if self._looking is not None and self._looking.done():
+            looking, self._looking = self._looking, None
+            await self._take_topics(parent, looking.result())
+        elif self._looking is None and self._clients is not None and (known is None or known[1] <= time.monotonic()):
+            self._looking = asyncio.ensure_future(self._topics_of(self._clients[1][-1]))
+
+    async def _take_topics(self, parent: Parent, found: PipedTopics) -> list[TopicPartition]:
         self._check_path(parent, found.path)
         partitions = await self._mirrors.ensure(found.topics, lambda topic: keys_wanted(topic, self._patterns))
         self._asked_topics = parent, time.monotonic() + _TOPICS_S, partitions
@@ -368,7 +408,12 @@ class DownPipe:
             await one.close()
 
 
-def _take_exception(given_up: asyncio.Task[HttpAnswer]) -> None:
+def _give_up(request: asyncio.Task[Any]) -> None:
+    request.add_done_callback(_take_exception)
+    request.cancel()
+
+
+def _take_exception(given_up: asyncio.Task[Any]) -> None:
     if not given_up.cancelled():
         given_up.exception()
 
