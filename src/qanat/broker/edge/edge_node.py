@@ -126,14 +126,16 @@ class EdgeNode:
             said = {"node": self.name, "instance": self._broker.metadata.image.cluster_id, "url": self._own_url}
             if self._claimed is not None:
                 said["role"] = self._claimed.value
-            answer = await client.request("POST", "/api/v1/edge/nodes", body=msgspec.json.encode(said), wait_s=10.0)
+            answer = await client.request(
+                "POST", "/api/v1/edge/nodes", body=msgspec.json.encode(said), wait_s=10.0, is_repeatable=True
+            )
             found = await self._take(answer)
             self._is_registered = True
             return found
         seen = -1 if self.topology is None else self.topology.version
         headers = {"If-None-Match": f'"{seen}"', HEADER: encode_state(self.state)}
         target = f"/api/v1/edge/topology/{quote(self.name, safe='')}?timeout_ms={round(_PARKED_S * 1000)}"
-        answer = await client.request("GET", target, headers=headers, wait_s=_PARKED_S)
+        answer = await client.request("GET", target, headers=headers, wait_s=_PARKED_S, is_repeatable=True)
         return await self._take(answer)
 
     async def _take(self, answer: HttpAnswer) -> bool:

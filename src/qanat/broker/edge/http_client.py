@@ -6,13 +6,16 @@ Rule 3: one request at a time; a connection that met a fault, or whose request w
         its server has closed meanwhile costs a repeatable request nothing: it goes out again on a new one.
 Rule 4: after a cut, the system retries what it has sent at pauses that double; an answer may come long after the link
         does. So whoever waits for an answer that is overdue tries another connection beside: once that one stands, and
-        the first is silent still, the request goes there. Requests that may be sent twice alone do so.
+        the first is silent still, the request goes there. Requests that may be sent twice alone do so. Each further
+        time it waits twice as long: on a slow link a request comes through at last.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
+import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -30,6 +33,8 @@ DIAL_AGAIN_S = 2.0
 OVERDUE_S = 1.5
 """How long an answer may be overdue before another connection is tried."""
 _GRACE_S = 0.5
+_ROUND_TRIP = struct.Struct("=68xI")
+"""Of Linux' `tcp_info`: microseconds."""
 _OK = 200
 _READ_BYTES = 256 * 1024
 _HEADERS_MAX = 64 * 1024
@@ -86,17 +91,20 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         wait_s: float = 0.0,
         is_repeatable: bool = False,
+        overdue_s: float | None = None,
         on_part: OnPart = _ignore,
     ) -> HttpAnswer:
         """The answer to a request that the server may park for `wait_s`; raises `UnreachableError` for every fault, a
-        `SilentError` where not a byte came. One that `is_repeatable` may reach the server twice. `on_part` is told of
-        each part of an answer with status 200."""
+        `SilentError` where not a byte came. One that `is_repeatable` may reach the server twice: where it is silent for
+        `overdue_s`, by default a little more than it may park. `on_part` is told of each part of an answer with
+        status 200."""
         message = self._head(method, target, body, headers or {}) + (body or b"")
         async with self._busy:
             is_done = False
             try:
                 if is_repeatable:
-                    answer, is_kept = await self._exchange_beside(message, wait_s, on_part)
+                    limit_s = wait_s + OVERDUE_S if overdue_s is None else overdue_s
+                    answer, is_kept = await self._exchange_beside(message, wait_s, limit_s, on_part)
                 else:
                     answer, is_kept = await self._exchange(await self._connected(), message, wait_s, _Received(on_part))
                 is_done = is_kept
@@ -135,33 +143,45 @@ class HttpClient:
         context = ssl.create_default_context() if self._is_secure else None
         return await asyncio.open_connection(self._host, self._port, ssl=context, limit=_READ_BYTES * 4)
 
-    async def _exchange_beside(self, message: bytes, wait_s: float, on_part: OnPart) -> tuple[HttpAnswer, bool]:
+    async def _exchange_beside(
+        self, message: bytes, wait_s: float, overdue_s: float, on_part: OnPart
+    ) -> tuple[HttpAnswer, bool]:
         """Send and read; on another connection as well, as soon as that stands and the first is silent (rule 4)."""
         while True:
             received, was_kept = _Received(on_part), self._stream is not None
             first = asyncio.ensure_future(self._exchange(await self._connected(), message, wait_s, received))
-            dialled: asyncio.Task[_Stream] | None = None
             try:
-                await asyncio.wait({first}, timeout=wait_s + OVERDUE_S)
+                await asyncio.wait({first}, timeout=overdue_s)
                 if was_kept and not received.has_begun and _was_closed(first):
                     await self._drop()
                     continue
-                if first.done() or received.has_begun:
-                    return await first
-                began = time.monotonic()
-                dialled = asyncio.ensure_future(self._dial())
-                await asyncio.wait({first, dialled}, return_when=asyncio.FIRST_COMPLETED)
-                await asyncio.wait({first}, timeout=max(_GRACE_S, 2 * (time.monotonic() - began)))
-                if first.done() or received.has_begun or not dialled.done() or _has_failed(dialled):
+                other = await self._dial_beside(first, received)
+                if other is None:
                     return await first
                 await self._drop()
-                self._stream, dialled = dialled.result(), None
+                self._stream, overdue_s = other, 2 * overdue_s
             finally:
                 first.cancel()
                 await asyncio.wait({first})
+
+    async def _dial_beside(self, first: asyncio.Task[tuple[HttpAnswer, bool]], received: _Received) -> _Stream | None:
+        """Another connection, while the first is silent; None once that is answered, or has failed."""
+        while not first.done() and not received.has_begun:
+            dialled: asyncio.Task[_Stream] | None = asyncio.ensure_future(self._dial())
+            assert dialled is not None
+            try:
+                await asyncio.wait({first, dialled}, return_when=asyncio.FIRST_COMPLETED)
+                stands = dialled.done() and not _has_failed(dialled)
+                grace_s = 2 * _round_trip_s(dialled.result()) if stands else 0.0
+                await asyncio.wait({first}, timeout=max(_GRACE_S, grace_s))
+                if stands and not first.done() and not received.has_begun:
+                    found, dialled = dialled.result(), None
+                    return found
+            finally:
                 if dialled is not None:
                     dialled.add_done_callback(_abort)
                     dialled.cancel()
+        return None
 
     async def _exchange(
         self, stream: _Stream, message: bytes, wait_s: float, received: _Received
@@ -252,6 +272,14 @@ def _was_closed(exchanged: asyncio.Task[tuple[HttpAnswer, bool]]) -> bool:
 
 def _has_failed(dialled: asyncio.Task[_Stream]) -> bool:
     return dialled.cancelled() or dialled.exception() is not None
+
+
+def _round_trip_s(stream: _Stream) -> float:
+    """How long a packet takes there and back, by the handshake; 0 where the system does not say."""
+    with suppress(OSError, AttributeError, struct.error):
+        info = stream[1].get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _ROUND_TRIP.size)
+        return float(_ROUND_TRIP.unpack(info)[0]) / 1_000_000
+    return 0.0
 
 
 def _abort(dialled: asyncio.Task[_Stream]) -> None:

@@ -38,6 +38,9 @@ _SILENT_MS = 2_000
 """A silent link is tried so often: records go up within seconds after it is whole."""
 _ANSWER_S = 30.0
 """How long the parent may take for a transaction, or to end the one before."""
+_OVERDUE_S = 2.0
+"""How long an answer may take, beyond the time of its bytes, before the request goes out on another connection: a cut
+may have swallowed it."""
 _Answer = TypeVar("_Answer")
 _JSON: Mapping[str, str] = {}
 _BYTES = {"Content-Type": "application/octet-stream"}
@@ -77,7 +80,16 @@ class _Link:
 
     async def _request(self, target: str, body: bytes, headers: Mapping[str, str] = _JSON) -> HttpAnswer:
         self.requests += 1
-        answer = await self._client.request("POST", target, body=body, headers=headers, wait_s=_ANSWER_S)
+        # What is repeated changes nothing: an upload is named by what is in it, and the mark tells what was appended.
+        answer = await self._client.request(
+            "POST",
+            target,
+            body=body,
+            headers=headers,
+            wait_s=_ANSWER_S,
+            is_repeatable=True,
+            overdue_s=_OVERDUE_S + 2 * self._pace.expected_ms(len(body)) / 1000,
+        )
         if answer.status == 200:
             return answer
         raise UpRefusedError(f"{self.parent.node} answers with status {answer.status}: {_detail(answer.body)}")
