@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import os
 import random
-import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 from qanat.client.errors import ClientError, SerializationError
 from qanat.client.producer.accumulator import Accumulator, Line
 from qanat.client.producer.partitioners import Partitioner, murmur2
 from qanat.client.records import Receipt
-from qanat.client.trace_headers import W3C, TraceHeaders, trace_headers
+from qanat.client.trace_headers import W3C, TraceHeaders, has_context, trace_headers
 from qanat.model.ids import TopicPartition
 from qanat.wire.key_hash import partition_of
 
@@ -70,6 +70,7 @@ class Sender:
         "_accumulator",
         "_encode_key",
         "_encode_value",
+        "_has_context",
         "_is_murmur2",
         "_partitioner",
         "_takes_key_bytes",
@@ -87,6 +88,7 @@ class Sender:
         self._encode_value = encoder_of(value)
         self._takes_key_bytes = key is None or key == "bytes"
         self._takes_value_bytes = value is None or value == "bytes"
+        self._has_context = has_context()
         self._trace_headers = trace_headers()
         self.plans: dict[str, Plan] = {}
         self.is_stopped = False
@@ -111,16 +113,16 @@ class Sender:
             key = self._encode_key(topic, key, headers)
         if partition is not None:
             line = _given_line(plan, partition)
-        elif key is not None and self._is_murmur2:
-            line = plan.lines[partition_of(key, plan.count)]
+        elif self._is_murmur2:
+            line = plan.sticky() if key is None else plan.lines[partition_of(key, plan.count)]
         else:
             line = self._placed(plan, key)
         if timestamp_ms is None:
-            timestamp_ms = time.time_ns() // 1_000_000
+            timestamp_ms = time_ns() // 1_000_000
         else:
             _check_time(timestamp_ms)
         raw = _raw_headers(topic, headers) if headers else ()
-        if self._trace_headers is not None:
+        if self._has_context is not None and self._has_context() and self._trace_headers is not None:
             raw = _traced(raw, self._trace_headers())
         return self._accumulator.append(line, timestamp_ms, key, value, raw)
 
