@@ -68,6 +68,26 @@ def test_text_and_binary_are_written_bare_and_shown_as_such(node: ServedNode) ->
     assert found["//4=", None]["key_encoding"] == "base64"
 
 
+def test_headers_that_json_objects_cannot_hold_come_back_exact_and_are_written_again(node: ServedNode) -> None:
+    def packed(data: bytes) -> str:
+        return base64.b64encode(data).decode()
+
+    pairs = [[packed(b"h"), packed(b"1")], [packed(b"h"), None], [packed(b"\xff"), packed(b"\x00\xfe")]]
+    assert node.post("/produce", {"topic": "exact", "value": 1, "raw_headers": pairs}).status == 200
+
+    (message,) = consumed(node, "exact")
+    assert message["raw_headers"] == pairs
+    assert message["headers"] == {"h": None, "\ufffd": "\x00\ufffd"}
+    plain = node.post("/produce", {"topic": "exact-plain", "value": 1, "headers": {"h": None, "i": "x"}})
+    assert plain.status == 200
+    assert "raw_headers" not in consumed(node, "exact-plain")[0]
+    for wrong, reason in (([["?", None]], "raw_headers are not base64"), ([["aA=="]], "raw_headers"), ([], "")):
+        refused = node.post("/produce", {"topic": "exact", "value": 1, "raw_headers": wrong})
+        assert (refused.status, reason in str(refused.json)) == (400 if wrong else 200, True)
+    both = node.post("/produce", {"topic": "exact", "value": 1, "headers": {"a": "b"}, "raw_headers": pairs})
+    assert (both.status, both.json["detail"]) == (400, "the record has headers and raw_headers: give one of them")
+
+
 def test_partition_and_timestamp_are_used(node: ServedNode) -> None:
     placed = node.post("/produce", {"topic": "placed", "key": "k", "value": 1, "partition": 2, "timestamp": 1234567890})
 

@@ -205,7 +205,7 @@ class RecordView extends Component {
     const schema = row.value_format ? "" : kindOf(content);
     const forms = [...(this.canJson ? ["json"] : []), ...(this.isText ? ["text"] : []), "hex"];
     const headers = Object.entries(row.headers);
-    const copied = { partition: String(row.partition), key: row.key_encoding ? row.key : row.key ?? "", keyEncoding: row.key_encoding, hasKey: row.key !== null, value: row.value_bytes ?? row.value ?? "", valueEncoding: row.value_bytes ? "base64" : row.value_encoding, isNull: row.value === null, headers: row.headers };
+    const copied = { partition: String(row.partition), key: row.key_encoding ? row.key : row.key ?? "", keyEncoding: row.key_encoding, hasKey: row.key !== null, value: row.value_bytes ?? row.value ?? "", valueEncoding: row.value_bytes ? "base64" : row.value_encoding, isNull: row.value === null, headers: row.headers, rawHeaders: row.raw_headers };
     return html`<${Dialog} title="Record ${row.offset} of partition ${row.partition}" isWide onClose=${onClose}>
       <div class="record">
         <dl class="pairs">
@@ -279,19 +279,27 @@ class Decode extends Screen {
   }
 }
 
+const linesOf = (headers) => Object.entries(headers).map(([name, value]) => `${name}: ${value ?? ""}`).join("\n");
+
+/** A text as a field hands it back. */
+const typed = (text) => text.replace(/\r\n?/g, "\n");
+
 /** Writes a record: a new one, or a changed copy. */
 class Produce extends Component {
   form = createRef();
 
   act = async (given) => {
     const { topic, record, onClose, onDone } = this.props;
-    const body = { value: given.isNull ? null : given.value, value_encoding: record.valueEncoding === "base64" ? "base64" : "text" };
+    // Fields of a form change line ends: what was not edited is written as it was.
+    const kept = (text, was) => (text === typed(was) ? was : text);
+    const body = { value: given.isNull ? null : kept(given.value, record.value), value_encoding: record.valueEncoding === "base64" ? "base64" : "text" };
     if (given.isNull) delete body.value_encoding;
-    if (given.key || record.hasKey) body.key = given.key;
+    if (given.key || record.hasKey) body.key = given.key === typed(record.key).replaceAll("\n", "") ? record.key : given.key;
     if (record.keyEncoding && given.key) body.key_encoding = record.keyEncoding;
     if (given.partition !== "") body.partition = Number(given.partition);
     const headers = given.headers.split("\n").filter((line) => line.includes(":"));
-    if (headers.length) body.headers = Object.fromEntries(headers.map((line) => [line.slice(0, line.indexOf(":")).trim(), line.slice(line.indexOf(":") + 1).trim()]));
+    if (given.headers === typed(linesOf(record.headers))) Object.assign(body, record.rawHeaders ? { raw_headers: record.rawHeaders } : { headers: record.headers });
+    else if (headers.length) body.headers = Object.fromEntries(headers.map((line) => [line.slice(0, line.indexOf(":")).trim(), line.slice(line.indexOf(":") + 1).trim()]));
     const done = await post(path`/topics/${topic}/records`, body);
     say(`Written: partition ${done.partition}, offset ${done.offset}.`);
     onClose();
@@ -299,7 +307,7 @@ class Produce extends Component {
   };
 
   render({ topic, record, onClose }) {
-    const lines = Object.entries(record.headers).map(([name, value]) => `${name}: ${value ?? ""}`).join("\n");
+    const lines = linesOf(record.headers);
     return html`<${Dialog} title="Produce to ${topic}" isWide onClose=${onClose}>
       <${Doing} label="Produce" act=${this.act}>
         <div class="fields">
@@ -307,7 +315,7 @@ class Produce extends Component {
           <${Field} label="Partition" hint="Empty: by the key, or in turn"><input name="partition" type="number" min="0" defaultValue=${record.partition} /><//>
         </div>
         <${Field} label="Value" hint=${record.valueEncoding === "base64" ? "base64, as it was" : "Stored as it is written here"}><textarea name="value" spellcheck=${false} rows="10">${record.value}</textarea><//>
-        <${Field} label="Headers" hint="One a line: name: value"><textarea name="headers" spellcheck=${false} style=${{ minHeight: "60px" }}>${lines}</textarea><//>
+        <${Field} label="Headers" hint=${record.rawHeaders ? "One a line. These have repeated names or bytes: they stay exact unless edited" : "One a line: name: value"}><textarea name="headers" spellcheck=${false} style=${{ minHeight: "60px" }}>${lines}</textarea><//>
         <label class="check"><input type="checkbox" name="isNull" defaultChecked=${record.isNull} /> No value (a tombstone)</label>
       <//>
     <//>`;

@@ -133,6 +133,8 @@ def _type(schema: dict[str, Any]) -> str:
         return " or ".join(_type(choice) for choice in schema["anyOf"])
     if "enum" in schema:
         return " | ".join(f"<code>{escape(str(value))}</code>" for value in schema["enum"])
+    if "prefixItems" in schema:
+        return f"list of {len(schema['prefixItems'])}: {', '.join(map(_type, schema['prefixItems']))}"
     if schema.get("type") == "array":
         return f"list of {_type(schema.get('items', {}))}"
     if schema.get("type") == "object" and isinstance(schema.get("additionalProperties"), dict):

@@ -52,6 +52,8 @@ class Message(msgspec.Struct, gc=False):
     """The bytes of a decoded value, as base64."""
     value_problem: str | UnsetType = UNSET
     """Why the value could not be decoded by the schema."""
+    raw_headers: list[tuple[str, str | None]] | UnsetType = UNSET
+    """Names and values as base64, in order: only where `headers` loses some, for repeated names or bytes."""
 
 
 class OpenedBatches:
@@ -110,21 +112,23 @@ def to_decoded_message(
     plain = (*raw[:4], found.text, raw[5])
     message = to_message(partition, offset, timestamp, plain, "auto" if encoding == "base64" else encoding)
     message.value_format = value_format
-    message.value_bytes = base64.b64encode(raw[4]).decode()
+    message.value_bytes = _base64(raw[4])
     return message
 
 
 def to_message(partition: int, offset: int, timestamp: int, raw: RawRecord, encoding: Encoding) -> Message:
     """One record as JSON."""
     _, _, _, key, value, headers = raw
-    message = Message(partition, offset, timestamp, None, _NULL, _headers(headers) if headers else {})
+    message = Message(partition, offset, timestamp, None, _NULL, {})
+    if headers:
+        _set_headers(message, headers)
     if key is not None:
         try:
             if encoding == "base64":
                 raise UnicodeDecodeError("utf-8", key, 0, 0, "base64 was requested")
             message.key = key.decode()
         except UnicodeDecodeError:
-            message.key = base64.b64encode(key).decode()
+            message.key = _base64(key)
             message.key_encoding = "base64"
     if value is not None:
         _set_value(message, value, encoding)
@@ -144,7 +148,7 @@ def _set_value(message: Message, value: bytes, encoding: Encoding) -> None:
             message.value = Raw(msgspec.json.encode(text))
             message.value_encoding = "text"
             return
-    message.value = Raw(msgspec.json.encode(base64.b64encode(value).decode()))
+    message.value = Raw(msgspec.json.encode(_base64(value)))
     message.value_encoding = "base64"
 
 
@@ -160,8 +164,21 @@ def _document(value: bytes) -> Raw | None:
     return Raw(msgspec.json.format(value, indent=-1) if b"\n" in value or b"\r" in value else value)
 
 
-def _headers(headers: tuple[tuple[bytes, bytes | None], ...]) -> dict[str, str | None]:
-    return {
-        name.decode("utf-8", "replace"): None if text is None else text.decode("utf-8", "replace")
-        for name, text in headers
-    }
+def _set_headers(message: Message, headers: tuple[tuple[bytes, bytes | None], ...]) -> None:
+    try:
+        found = {name.decode(): None if value is None else value.decode() for name, value in headers}
+    except UnicodeDecodeError:
+        found = {
+            name.decode("utf-8", "replace"): None if value is None else value.decode("utf-8", "replace")
+            for name, value in headers
+        }
+        is_exact = False
+    else:
+        is_exact = len(found) == len(headers)
+    message.headers = found
+    if not is_exact:
+        message.raw_headers = [(_base64(name), None if value is None else _base64(value)) for name, value in headers]
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

@@ -52,6 +52,8 @@ class RecordIn(RequestBody, frozen=True, gc=False):
     """How to decode `value`: `text` and `base64` need a JSON string, whose content is written."""
     acks: Acks | None = None
     """For a single record: when it is answered."""
+    raw_headers: list[tuple[str, str | None]] | None = None
+    """Headers as pairs of base64, instead of `headers`: names may repeat, values may be any bytes."""
 
 
 class RecordsIn(RequestBody, frozen=True):
@@ -167,7 +169,7 @@ def producer_record(record: RecordIn, default_topic: str | None, now_ms: int) ->
         topic,
         _key(record),
         _value(record),
-        _headers(record.headers) if record.headers else (),
+        _headers(record) if record.headers or record.raw_headers else (),
         now_ms if record.timestamp is None else record.timestamp,
         -1 if record.partition is None else record.partition,
     )
@@ -199,8 +201,19 @@ def _unpacked(text: str, what: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise Problem(400, f"the {what} is not base64", pointer=f".{what}") from None
+        verb = "are" if what.endswith("s") else "is"
+        raise Problem(400, f"the {what} {verb} not base64", pointer=f".{what}") from None
 
 
-def _headers(headers: dict[str, str | None]) -> RawHeaders:
-    return tuple([(name.encode(), None if text is None else text.encode()) for name, text in headers.items()])
+def _headers(record: RecordIn) -> RawHeaders:
+    if record.raw_headers is None:
+        headers = record.headers or {}
+        return tuple([(name.encode(), None if text is None else text.encode()) for name, text in headers.items()])
+    if record.headers:
+        raise Problem(400, "the record has headers and raw_headers: give one of them", pointer=".raw_headers")
+    return tuple(
+        [
+            (_unpacked(name, "raw_headers"), None if value is None else _unpacked(value, "raw_headers"))
+            for name, value in record.raw_headers
+        ]
+    )
