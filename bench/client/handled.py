@@ -3,7 +3,7 @@
     python -m bench.client.handled                        all, by turns
     python -m bench.client.handled app <address> <count>  one of them, as a process of its own
 
-FastStream is an extra (`pip install -c constraints.txt 'qanat[peers]'`); without it, its figure is missing.
+`make bench-client` installs FastStream; without it, its figure is missing, and the part says what to install.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ _TIMEOUT_S = 300.0
 _FIGURES = "figures:"
 """Begins the line with what was measured; frameworks print lines of their own."""
 APP, SUSPENDED, FASTSTREAM = "app", "app-suspended", "faststream"
+_MISSING = "  faststream       is not installed: pip install -c constraints.txt 'qanat[peers]', or make bench-client"
 
 
 class Clock:
@@ -131,6 +132,8 @@ def bars(count: int, rounds: int) -> list[Bar]:
                 found.add(*_turn(kind, address, count // 10 if kind == FASTSTREAM else count))
     for kind, found in turns.items():
         print(f"  {kind:16s} {found}", flush=True)
+    if not has_faststream:
+        print(_MISSING, flush=True)
     ratio = cpu_ratio(turns[FASTSTREAM], turns[APP]) if has_faststream else None
     return [
         Bar("App on a broker, without suspension", turns[APP].middle_us, 10.0, "at most", "µs"),
