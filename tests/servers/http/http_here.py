@@ -9,18 +9,22 @@ from typing import Any, NamedTuple, Self
 
 import pytest
 
+from qanat.api.interceptor import authorize
 from qanat.servers.http.context import HttpContext
 from qanat.servers.http.exchange import Scope
 from qanat.servers.http.listener import HttpListener
 from qanat.servers.http.records.produce_fast_path import may_take_fast_path
 from qanat.servers.http.settings import HttpSettings
 from qanat.servers.kafka.dispatch import Dispatcher
+from qanat.servers.listener_security import ListenerSecurity
 from qanat.servers.metrics.text import MetricsText
 from qanat.testing import BrokerHere
 
 AGENT = "test/1"
 HOST = "localhost"
 _WAIT_S = 30.0
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_BETWEEN_S = 0.002
 
 
 class HttpAnswer(NamedTuple):
@@ -32,14 +36,15 @@ class HttpAnswer(NamedTuple):
 
 
 class HttpHere:
-    """One listener. `async with HttpHere(broker)`."""
+    """One listener, with an authorizer where `security` has one. `async with HttpHere(broker)`."""
 
-    def __init__(self, broker: BrokerHere, **settings: Any) -> None:
+    def __init__(self, broker: BrokerHere, security: ListenerSecurity | None = None, **settings: Any) -> None:
         node = broker.node
         self.dispatcher = Dispatcher(node.broker)
+        self.dispatcher.interceptor = None if security is None else authorize
         metrics = MetricsText(node.broker, node.listener)
         self.listener = HttpListener(
-            node.broker, self.dispatcher, HttpSettings(**{"http_port": 0, **settings}), metrics
+            node.broker, self.dispatcher, HttpSettings(**{"http_port": 0, **settings}), metrics, security
         )
 
     @property
@@ -56,13 +61,16 @@ class HttpHere:
     ) -> None:
         await self.listener.close()
 
-    async def send(self, data: bytes) -> HttpAnswer:
-        """Send a request on a connection of its own, which the server closes behind its answer."""
+    async def send(self, data: bytes, rest: bytes = b"") -> HttpAnswer:
+        """Send a request, in one write or two, on a connection of its own that the server closes behind its answer."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.listener.port)
         try:
             writer.write(data)
+            if rest:
+                await asyncio.sleep(_BETWEEN_S)
+                writer.write(rest)
             async with asyncio.timeout(_WAIT_S):
-                head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+                head, _, body = (await reader.read()).removeprefix(_CONTINUE).partition(b"\r\n\r\n")
         finally:
             writer.transport.abort()
         status, *lines = head.decode().split("\r\n")

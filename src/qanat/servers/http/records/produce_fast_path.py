@@ -73,6 +73,8 @@ async def produce_fast(context: HttpContext, caller: HttpCaller, scope: Scope, r
         return _replay(message, receive)
     partition = context.router.find_led(caller, ready.topic, ready.partition, ALL)
     if partition is None:
+        if ready.key is None and record.partition is None:
+            context.router.give_back_turn(ready.topic)
         return _replay(message, receive)
     offset = await context.router.append_one(caller, partition, ready, ALL)
     return one_reply(ready.partition, offset)

@@ -157,6 +157,10 @@ class RecordRouter:
         self._turns[topic] = turn + count
         return turn
 
+    def give_back_turn(self, topic: str) -> None:
+        """A turn was not used: nothing was written, and its record chooses a partition again."""
+        self._turns[topic] -= 1
+
     # One record
 
     def find_led(
