@@ -32,6 +32,13 @@ def test_a_child_asks_uploads_names_and_deletes_in_this_order() -> None:
     assert outbox.next_act() == Idle()
 
 
+def test_a_mark_that_was_settled_counts_as_one_at_the_base_and_no_other_does() -> None:
+    """Another parent took what came after it, and said so when the child came back."""
+    assert begin(Mark("t", 4, 7), "t", 9, settled=4) == Mark("t", 9, 8)
+    for end in (3, 5, 9, 12):  # Restored, restored, appended since.
+        assert begin(Mark("t", end, 7), "t", 9, settled=4) == Mark("t", end, 8)
+
+
 def test_after_a_failure_the_mark_of_the_parent_counts() -> None:
     outbox = Outbox(0, 5, 1000)
     outbox.marked(Mark("t", 0, 1))

@@ -57,12 +57,14 @@ class RefuseUpload(Struct, frozen=True):
     is_fenced: bool = False
 
 
-def begin(mark: Mark | None, topic_id: str, base: int = 0) -> Mark:
+def begin(mark: Mark | None, topic_id: str, base: int = 0, settled: int = -1) -> Mark:
     """The mark for a child that has started: a new epoch, which fences the former process.
 
     `base` is where the outbox began when it was bound to the topic: before there is a mark, records come from there on.
+    A child that has come back from another parent names the mark that was there then, `settled`: the other one has the
+    records from there to `base`. Any other mark stands: it has moved since, or was restored.
     """
-    if mark is None or mark.topic_id != topic_id:
+    if mark is None or mark.topic_id != topic_id or mark.end == settled:
         return Mark(topic_id, base, 0 if mark is None else mark.epoch + 1)
     return Mark(topic_id, mark.end, mark.epoch + 1)
 

@@ -57,7 +57,7 @@ class UpStream(Struct, frozen=True):
         return None
 
 
-class BeginUp(Struct, frozen=True):
+class BeginUp(Struct, frozen=True, omit_defaults=True):
     """A process of a child has started: who was there before is fenced."""
 
     stream: UpStream
@@ -65,6 +65,8 @@ class BeginUp(Struct, frozen=True):
     """Where the outbox began when it was bound to the parent's topic: the mark, where there is none yet."""
     is_resent: bool = False
     """The child's operator has decided: whatever the mark is, records come from `base` on."""
+    settled: int = -1
+    """The mark that this parent had when the child came back: another one has the records from there to `base`."""
 
 
 class UpBegun(Struct, frozen=True):

@@ -34,6 +34,8 @@ class UpBinding(Struct, frozen=True):
     topic_id: str
     base: int
     """Where the log began then: the mark, before there is one."""
+    settled: int = -1
+    """The mark that the topic had then, where the node has come back to it from another parent."""
 
 
 class EdgeState:

@@ -219,18 +219,19 @@ class UpSender:
             self._binding = await self._state.binding(self._stream.outbox_id, self._stream.partition)
         kept = self._binding
         base = start if kept is None else kept.base
-        begun = await link.begin(BeginUp(self._stream, base, self._is_resending))
+        settled = kept.settled if kept is not None and kept.parent == parent.node else -1
+        begun = await link.begin(BeginUp(self._stream, base, self._is_resending, settled))
         bound = None if kept is None else Bound(f"{kept.parent} {kept.url}", kept.topic_id, kept.base)
         match up_flow.binding(bound, f"{parent.node} {parent.url}", begun.topic_id, start, is_resent=self._resends):
             case Keep():
                 await self._take_mark(parent, begun)
             case Bind(base=bound_base):
-                await self._bind(parent, begun, bound_base)
+                await self._bind(parent, begun, bound_base, settled)
                 if bound_base == base:
                     await self._take_mark(parent, begun)  # Otherwise the next step asks with the new base.
             case AskFormer():
                 assert kept is not None, "only a bound outbox has a former parent"
-                await self._bind(parent, begun, await self._settle(parent, kept, former))
+                await self._bind(parent, begun, await self._settle(parent, kept, former), begun.end)
             case TopicIsOther():
                 self._stop(
                     f"topic {self.target} of {parent.node} is another one than before: it was deleted and made again. "
@@ -254,15 +255,15 @@ class UpSender:
     def _resends(self) -> bool:
         return self._broker.current_settings.topic(self.at.topic).is_resent
 
-    async def _bind(self, parent: Parent, begun: UpBegun, base: int) -> None:
-        binding = UpBinding(parent.node, parent.url, begun.topic_id, base)
+    async def _bind(self, parent: Parent, begun: UpBegun, base: int, settled: int = -1) -> None:
+        binding = UpBinding(parent.node, parent.url, begun.topic_id, base, settled)
         await self._state.keep_binding(self._stream.outbox_id, self._stream.partition, binding)
         self._binding = binding
 
     async def _settle(self, parent: Parent, kept: UpBinding, former: FormerParents) -> int:
         """From where on another parent gets records; raises where the former one cannot say how far it has them."""
         start = self.partition.log.log_start_offset
-        found = await former.settle(kept, BeginUp(self._stream, kept.base))
+        found = await former.settle(kept, BeginUp(self._stream, kept.base, settled=kept.settled))
         if found.topic_id != kept.topic_id or not start <= found.end <= self._end:
             self._stop(
                 f"{kept.parent} cannot say any more how far it has the records, since its topic {self.target} was "

@@ -28,6 +28,8 @@ class UpToBegin(RequestBody, frozen=True):
     """Where it began when it was bound to this topic."""
     is_resent: bool = False
     """Take records from `base` on, whatever was taken before."""
+    settled: int = -1
+    """A mark of this value counts as one at `base`: another parent has what is between."""
 
 
 async def begin_up(exchange: Exchange) -> UpBegun:
@@ -35,7 +37,8 @@ async def begin_up(exchange: Exchange) -> UpBegun:
     topic_id = _require(exchange, said.stream)
     if not 0 <= said.base <= OFFSET_MAX:
         raise Problem(400, "base should not be negative")
-    return await exchange.context.up_sessions.begin(BeginUp(said.stream, said.base, said.is_resent), topic_id)
+    asked = BeginUp(said.stream, said.base, said.is_resent, said.settled)
+    return await exchange.context.up_sessions.begin(asked, topic_id)
 
 
 async def take_up(exchange: Exchange) -> UpTaken:

@@ -99,7 +99,7 @@ class UpSessions:
         found = stored.get(at)
         topic = None if found is None else marked_topic(found.metadata)
         mark = None if found is None or topic is None or asked.is_resent else Mark(topic, found.offset, 0)
-        begun = begin(mark, topic_id, asked.base)
+        begun = begin(mark, topic_id, asked.base, asked.settled)
         mark = Mark(topic_id, begun.end, producer.identity)
         self._sessions[stream.name] = _Session(producer, mark)
         while len(self._sessions) > SESSIONS_MAX:
