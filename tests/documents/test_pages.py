@@ -51,6 +51,13 @@ IN_THE_BACKGROUND = f"""\
 {SUBSCRIBED} > printed.txt 2>&1 &
 until qanat push list | grep -q till; do sleep 0.1; done"""
 REFRESHED = "qanat push refresh till --topic prices"
+WATCHED = "qanat push subscribe price-topic --group watchers -f '%o %k %v\\n'"
+WATCHING = f"""\
+{WATCHED} > printed.txt 2>&1 &
+until qanat push list | grep -q watchers; do sleep 0.1; done
+"""
+WATCHED_PRICES = "printf 'AAPL=189.5\\nGOOGL=140.2\\n' | qanat push produce price-topic -k ="
+UNTIL_DEGRADED = "until curl -s localhost:8082/health | jq -e '.status == \"DEGRADED\"'"
 RUN = {
     "README.md": Page(),
     "docs/client/push.md": Page(
@@ -97,6 +104,15 @@ RUN = {
             (". .venv/bin/activate", "true"),
         )
     ),
+    "docs/tutorials/push.md": Page(
+        "unset QANAT_PORT QANAT_HTTP_PORT\nexport NODE_ID=one BROKER_PORT=9092 HTTP_PORT=8080",
+        (
+            (f"{WATCHED}\n", WATCHING),
+            (WATCHED_PRICES, f"{WATCHED_PRICES}\nuntil grep -q GOOGL printed.txt; do sleep 0.1; done\ncat printed.txt"),
+            ("printf 'MSFT", "kill %1\nuntil [ $(qanat push list -o json) = '[]' ]; do sleep 0.1; done\nprintf 'MSFT"),
+            (UNTIL_DEGRADED, f"kill $(cat .node-one.pid)\n{UNTIL_DEGRADED}"),
+        ),
+    ),
     "docs/tutorials/tree.md": Page("unset QANAT_PORT QANAT_HTTP_PORT"),
 }
 """Each page with what it takes for granted, and with texts that a test has to replace."""
@@ -119,6 +135,7 @@ DATA = {
     "docs/operating/migration.md",
     "docs/security/commands.md",
     "docs/tutorials/first-cluster.md",
+    "docs/tutorials/push.md",
 }
 """Pages that `make test` has no time for, and `make test-data` has."""
 SAFE = """\
