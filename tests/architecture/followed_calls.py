@@ -58,24 +58,28 @@ class Follower:
 
 
 class Client:
-    """A Kafka client whose socket is played."""
+    """A Kafka client whose socket is played, behind an authorizer where `security` has one."""
 
-    def __init__(self, broker: Any) -> None:
+    def __init__(self, broker: Any, security: Any = None) -> None:
         from tests.servers.test_connection import PlayedTransport
 
+        from qanat.api.interceptor import authorize
         from qanat.servers.kafka.connection import KafkaConnection
         from qanat.servers.kafka.connection_limits import ConnectionLimits
         from qanat.servers.kafka.dispatch import Dispatcher
 
         self.faults: list[BaseException] = []
         self.transport = PlayedTransport()
+        dispatcher = Dispatcher(broker)
+        dispatcher.interceptor = None if security is None else authorize
         self.connection = KafkaConnection(
-            Dispatcher(broker).handle,
+            dispatcher.handle,
             ConnectionLimits(100_000, 100, 1_000_000),
             lambda _: None,
             lambda _, fault: self.faults.append(fault),
         )
         self.connection.connection_made(cast(asyncio.Transport, self.transport))
+        self.connection.security = security
 
     def send(self, frame: bytes) -> None:
         self.connection.get_buffer(-1)[: len(frame)] = frame

@@ -1,7 +1,8 @@
 """The acknowledgement of appended batches, for acks=all: all of them are durable, or the time is up.
 
-Kafka's Produce, its fast path and HTTP's produce wait by it. A batch is durable when its partition's `Written.durable`
-says so: on disk, and on every in-sync replica.
+Kafka's Produce, its fast path, what HTTP and push produce, acknowledgements and dead letters of share groups use it.
+A batch is durable when its partition's `Written.durable` says so: on disk, and on every in-sync replica. What waits in
+another way, and why, is in docs/internals/hot-path.md.
 
 Rule 1: a batch that is not durable in the end is refused, once; then the whole is completed, once.
 Rule 2: both happen in the turn of the event loop in which the last batch becomes durable.

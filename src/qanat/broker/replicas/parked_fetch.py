@@ -1,8 +1,8 @@
 """A parked fetch: it waits for records with callbacks from the append to its answer, and no task; it never polls.
 
-Kafka's Fetch, its fast path, HTTP's reads (which are Fetch requests) and share fetches wait by it. A consumer at the
-end of its partitions sends one fetch after another, and each is parked: every record that is read as soon as it is
-written pays for this.
+Kafka's Fetch, its fast path, HTTP's reads (which are Fetch requests) and share fetches wait by it, and so does a write
+over HTTP under an idempotency key, until readers see it. A consumer at the end of its partitions sends one fetch after
+another, and each is parked: every record that is read as soon as it is written pays for this.
 
 Rule: an append only schedules the next read, so that it goes on first, and whatever else is appended in the same turn
       of the event loop is read with it.
