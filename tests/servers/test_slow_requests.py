@@ -21,7 +21,7 @@ from qanat.telemetry.events import FIELDS
 from qanat.testing import BrokerHere
 from qanat.wire.kafka.registry import ApiKey
 from qanat.wire.push.control import Ack, Heartbeat, Producer
-from qanat.wire.push.data import PushedRecord, encode_record
+from qanat.wire.push.data import PushedRecord, batches_front, encode_record
 from qanat.wire.push.frames import FrameType
 
 SLOW_MS = 50
@@ -140,7 +140,10 @@ async def test_a_consume_over_http_waits_for_records_by_design(slow: Slow) -> No
         answer = await http.request("GET", f"/consume?topic={TOPIC}&timeout_ms={3 * SLOW_MS}")
 
     assert answer.status == 200
-    assert http.context.counters.requests.duration_s.total >= 3 * SLOW_MS / 1000
+    counted = http.context.counters.requests
+    assert (counted.requests, counted.response_bytes) == (1, len(answer.body))
+    assert counted.duration_s.total >= 3 * SLOW_MS / 1000
+    assert sum(one.requests for one in http.dispatcher.counters.by_api.values()) == 0, "its Fetch is part of it"
     assert slow() == []
 
 
@@ -179,16 +182,23 @@ def test_operations_of_http_that_wait_by_design() -> None:
 # Push
 
 
-@pytest.mark.parametrize("is_idempotent", [True, False], ids=["idempotent", "plain"])
+PUSHED = {
+    "plain": encode_record(PushedRecord(0, 0, -1, -1, 1_000, None, b"value", ())),
+    "idempotent": encode_record(PushedRecord(0, 0, -1, 0, 1_000, None, b"value", ())),
+    "closed batch": batches_front(0, 0, -1, -1, -1) + bytes(one_batch()),
+}
+
+
+@pytest.mark.parametrize("form", PUSHED)
 async def test_a_produce_over_push_that_waits_long_for_the_disk_is_logged(
-    is_idempotent: bool, monkeypatch: pytest.MonkeyPatch, slow: Slow
+    form: str, monkeypatch: pytest.MonkeyPatch, slow: Slow
 ) -> None:
+    frame = PUSHED[form]
     async with BrokerHere(settings={"slow.request.ms": SLOW_MS}) as broker, PushPeer(broker) as producer:
         await broker.create_topic(TOPIC, configs={"flush.messages": 1})
-        identity = Producer() if is_idempotent else None
+        identity = Producer() if form == "idempotent" else None
         await producer.ask(Heartbeat(1, client=CLIENT_ID, topics=[TOPIC], producer=identity))
         delay_fsync(monkeypatch)
-        frame = encode_record(PushedRecord(0, 0, -1, 0, 1_000, None, b"value", ()))
         producer.send(FrameType.DATA, frame)
         acknowledged = control(Ack, await producer.expect(FrameType.ACK))
         counted = broker.node.broker.counters.pushed
