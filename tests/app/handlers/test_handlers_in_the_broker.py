@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -240,6 +242,7 @@ async def bill(order: dict[str, int]) -> None:
 """
 
 
+CAN_REFUSE = "import sys; from qanat.app.handlers.signal_scope import keep_signals_inside as ok; sys.exit(not ok())"
 FATAL = {
     "loops": ("os.nice(19)\n    while True: pass", "it reported nothing for 8 s and was killed"),
     "exits": ("os._exit(9)", "it exited with code 9"),
@@ -279,6 +282,24 @@ def test_a_handler_that_wants_all_memory_gets_an_error_and_its_pause_is_seen(tmp
         os.kill(worker["pid"], signal.SIGUSR1)
         wait_for(lambda: found.events("paused partitions go on"))
         found.serves()
+
+
+@pytest.mark.long
+@pytest.mark.data
+def test_a_handler_that_kills_the_broker_is_refused(tmp_path: Path) -> None:
+    if subprocess.run([sys.executable, "-c", CAN_REFUSE], check=False).returncode:
+        pytest.skip("this kernel has no scopes for signals")
+    module = HANDLERS.format(name="foe", body="os.kill(os.getppid(), signal.SIGKILL)")
+    with running(tmp_path, "foe:app", modules={"foe": module}) as found:
+        wait_for(lambda: found.workers("foe:app"))
+        found.create("orders")
+        found.produce("orders", {"id": 1})
+        event = wait_for(lambda: found.events("handlers make no progress"))[0]
+        assert "PermissionError" in event["reason"]
+        found.serves()
+        (worker,) = found.workers("foe:app", "failing")
+        found.broker.stop(signal.SIGKILL)
+        wait_for(lambda: not is_alive(worker["pid"]))
 
 
 def test_a_handler_that_does_not_stop_holds_the_broker_up_only_as_long_as_allowed(tmp_path: Path) -> None:

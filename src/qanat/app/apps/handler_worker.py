@@ -4,7 +4,7 @@
 
 Reports go to standard output as the broker passed it, one JSON object a line; handlers print to standard error. The
 process has less priority than the broker, is the first that the kernel kills when memory runs out, writes no core
-files, and is killed by the kernel when the broker dies.
+files, is killed by the kernel when the broker dies, and where the kernel can refuse it, cannot kill the broker.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from contextlib import suppress
 import msgspec
 
 from qanat.app.apps.app_lookup import load_app
+from qanat.app.handlers.signal_scope import keep_signals_inside
 from qanat.app.node.event_log import configure
 from qanat.client.app.app import App
 from qanat.client.app.worker import AppWorker
@@ -111,6 +112,7 @@ def _bound(memory_bytes: int, broker_pid: int) -> None:
             file.write(str(_OOM_SCORE))
     if os.getppid() != broker_pid:
         os._exit(1)  # The broker ended before it could be asked to take this process along.
+    keep_signals_inside()
     with suppress(OSError):
         os.nice(_NICE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -3,6 +3,7 @@
 - `handler_supervisor`    all workers of one broker
 - `worker_process`  one worker: started, watched, ended, started again
 - `restarts`        when a worker that ended is started again; pure
+- `signal_scope`    a worker's signals reach itself and what it starts
 
 Rule 1: code of users runs in processes of its own, never in the broker's. The broker reads small reports from a pipe,
         and nothing that a worker sends there can do more than end that worker.
