@@ -420,7 +420,7 @@ async def test_both_sides_show_certificates(tmp_path: Path) -> None:
         stranger = EtcdAccess(parse_endpoints(url), str(names["ca"]), request_timeout_ms=1_000)
         with pytest.raises(StoreUnavailableError, match="cannot read the metadata store"):
             await EtcdStore.open(stranger)
-        unknowing = EtcdAccess(parse_endpoints(url), request_timeout_ms=5_000)
+        unknowing = EtcdAccess(parse_endpoints(url), request_timeout_ms=2_000)
         with pytest.raises(StoreUnavailableError, match=r"(?i)certificate"):
             await EtcdStore.open(unknowing)
         with pytest.raises(StoreUnavailableError, match=r"cannot read .*missing\.pem for the TLS connection"):

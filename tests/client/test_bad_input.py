@@ -23,6 +23,7 @@ from qanat.client import (
     SerializationError,
     UnknownSettingError,
 )
+from qanat.connection import cluster
 from qanat.model.errors import InvalidSettingError, QanatError
 from qanat.testing import EmbeddedBroker
 
@@ -78,7 +79,7 @@ def test_a_broker_that_is_not_there_is_named(use: Client) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{nobody.getsockname()[1]}"
-    said = refusal_of(use, address, bootstrap_timeout_ms=2000)
+    said = refusal_of(use, address, bootstrap_timeout_ms=500)
     assert address in said
 
 
@@ -107,7 +108,8 @@ def test_a_user_who_may_write_nowhere_is_told_what_to_allow(secured: EmbeddedBro
 
 
 @pytest.mark.parametrize("use", [produced, consumed, consumed_alone, queued])
-def test_an_unknown_topic_is_named(use: Client) -> None:
+def test_an_unknown_topic_is_named(use: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_CREATION_S", 1.0)
     with EmbeddedBroker(settings={"auto.create.topics.enable": False}) as broker:
         said = refusal_of(use, broker.bootstrap_servers)
     assert "orders" in said
