@@ -8,7 +8,7 @@
 - `store_thread`    the one thread that owns the store
 - `receiving`       what is pushed is stored, then acknowledged
 - `database_copy`   all records as an SQLite database, for download
-- `operations`      parameters and answers of REST
+- `operations`, `cursors`  parameters and answers of REST; where the next page begins
 - `rest_server`     HTTP
 - `health`, `counters`
 - `application`     all of it, at work
