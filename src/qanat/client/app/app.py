@@ -11,7 +11,6 @@ any number of processes at once.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import os
 import sys
@@ -308,9 +307,11 @@ class App:
             self._workers.remove(worker)
 
     def run(self) -> None:
-        """Run in this process until SIGTERM or SIGINT."""
+        """Run in this process until SIGTERM or SIGINT. A thread that still blocks after the grace is left behind."""
+        from qanat.client.app.daemon_threads import run_without_waiting
+
         with suppress(KeyboardInterrupt):
-            asyncio.run(self.serve(has_signals=True))
+            run_without_waiting(self.serve(has_signals=True))
 
     def stop(self) -> None:
         """Stop as SIGTERM does: finish what runs, commit, leave. From any thread; a second call does not wait."""

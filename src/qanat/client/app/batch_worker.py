@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from qanat.client.app.handlers import BatchHandler, HandlerFailedError
-from qanat.client.app.health import Part
+from qanat.client.app.health import COMMITS, CONSUMER, FAILING_S, Part, Stall
 from qanat.client.app.metrics import HandlerCounters
 from qanat.client.app.own_context import in_own_context
 from qanat.client.app.ports import StreamConsumer
@@ -33,7 +33,7 @@ class BatchWorker:
         self.counters = HandlerCounters(handler.name, handler.group)
         self.consumer: StreamConsumer | None = None
         self._tools = tools
-        self._call = tools.pools.call_of(handler)
+        self._call = tools.pools.call_of(handler, self.part)
         self._next: asyncio.Task[Any] | None = None
         self._idle = asyncio.Event()
         self._idle.set()
@@ -56,7 +56,7 @@ class BatchWorker:
             try:
                 batch = await self._next_batch(batches)
             except QanatError as fault:
-                self._faulty(fault)
+                self._faulty(fault, CONSUMER)
                 await asyncio.sleep(_FAULT_PAUSE_S)
                 batches = self.consumer.arrow(self.handler.rows, self.handler.every_s)
                 continue
@@ -68,6 +68,7 @@ class BatchWorker:
             try:
                 await self._handle(batch)
             finally:
+                self.part.moved(self)
                 self._idle.set()
 
     async def _next_batch(self, batches: AsyncIterator[Any]) -> Any:
@@ -86,6 +87,7 @@ class BatchWorker:
         """Handle one batch until it succeeds or is given up, and commit it."""
         handler, attempt = self.handler, 1
         loop = asyncio.get_running_loop()
+        failed_s = 0.0
         self._lost.clear()
         while True:
             begin_s = loop.time()
@@ -113,6 +115,10 @@ class BatchWorker:
                         f"{where}: {type(fault).__name__}: {fault}"
                     ) from fault
                 log_event("a batch failed, and is tried again", level="warning", at=where, reason=repr(fault))
+                failed_s = failed_s or loop.time()
+                if attempt > 1:
+                    reason = f"a batch of {where} has failed {attempt} times: {fault!r}"
+                    self.part.stalled(self, Stall(failed_s + FAILING_S, reason))
             if self._is_draining:
                 return
             attempt += 1
@@ -151,9 +157,10 @@ class BatchWorker:
         try:
             await self.consumer.commit(offsets)
             self.counters.commits += 1
+            self.part.recovered(COMMITS)
         except QanatError as fault:
             # The batch is handled again after a restart: at least once.
-            self._faulty(f"offsets cannot be committed: {fault}")
+            self._faulty(f"offsets cannot be committed: {fault}", COMMITS)
 
     async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """A batch of them will come."""
@@ -169,8 +176,8 @@ class BatchWorker:
         """Others have them: the running batch must not commit."""
         self._lost.update(partitions)
 
-    def _faulty(self, fault: object) -> None:
-        self.part.failed(str(fault), asyncio.get_running_loop().time())
+    def _faulty(self, fault: object, source: str) -> None:
+        self.part.failed(str(fault), asyncio.get_running_loop().time(), source)
         self._report(handler=self.handler.name, reason=str(fault))
 
     # The end

@@ -49,13 +49,15 @@ R = TypeVar("R", bound=Keyed)
 class Work(Generic[R]):
     """One record on its way through its lane."""
 
-    __slots__ = ("attempt", "lane", "place", "record", "result")
+    __slots__ = ("attempt", "failed_s", "lane", "place", "record", "result")
 
     def __init__(self, record: R, place: PartitionLanes[R], lane: object) -> None:
         self.record = record
         self.place = place
         self.lane = lane
         self.attempt = 1
+        self.failed_s = -1.0
+        """When its first attempt failed; -1 before."""
         self.result: object = None
         """What is to be written in the transaction that commits this record; None where nothing is."""
 
@@ -241,7 +243,7 @@ class Lanes(Generic[R]):
                 continue
             released.append(place.at)
             for work in reversed(place.parked):
-                work.attempt = 1
+                work.attempt, work.failed_s = 1, -1.0
                 self._ready.appendleft(work)
             place.parked = None
         self._parked = 0

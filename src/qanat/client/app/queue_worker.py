@@ -16,9 +16,10 @@ from typing import Any
 
 from qanat.client.app.context import Context
 from qanat.client.app.dead_letters import letter
+from qanat.client.app.durations import span_s
 from qanat.client.app.failures import decide, give_up, wish_of
 from qanat.client.app.handlers import HandlerFailedError, QueueHandler, Reaction, described
-from qanat.client.app.health import Part
+from qanat.client.app.health import COMMITS, CONSUMER, FAILING_S, Part, Stall
 from qanat.client.app.metrics import HandlerCounters
 from qanat.client.app.ports import QueueSource, Raw
 from qanat.client.app.sending import Send
@@ -44,11 +45,13 @@ class QueueWorker:
         self.counters = HandlerCounters(handler.name, handler.group)
         self.consumer: QueueSource | None = None
         self._tools = tools
-        self._call = tools.pools.call_of(handler)
+        self._call = tools.pools.call_of(handler, self.part)
         self._tasks: dict[asyncio.Task[None], tuple[str, int, int]] = {}
         """Each with its record, which two may have: one whose lock is lost, and the next delivery."""
         self._contexts: dict[asyncio.Task[None] | None, Context] = {}
         self._pausing = 0
+        self._failing_s: tuple[float, float] | None = None
+        """The first and the last of failures without a success between them."""
         self._error_handler = handler.on_error or tools.error_handler
         self._failure: HandlerFailedError | None = None
         """What ends the app."""
@@ -112,10 +115,10 @@ class QueueWorker:
                 await self._attempt(record)
             except QanatError as fault:
                 # The record stays locked until its lock expires; then it is delivered again.
-                self._faulty(f"{self._at(record)}: {fault}")
+                self._faulty(f"{self._at(record)}: {fault}", COMMITS)
             except Exception as fault:  # noqa: BLE001 - the task's owner is this worker
                 failure("a bug while a queue's record was handled", fault, at=self._at(record))
-                self._faulty(f"{self._at(record)}: {fault!r}")
+                self._faulty(f"{self._at(record)}: {fault!r}", COMMITS)
 
     async def _attempt(self, record: Raw) -> None:
         handler = self.handler
@@ -133,6 +136,7 @@ class QueueWorker:
             await self._failed(record, context, fault)
             return
         self.counters.durations_s.observe(asyncio.get_running_loop().time() - begin_s)
+        self._succeeded()
         if await self._acknowledge(record, "ACCEPT"):
             self.counters.handled += 1
 
@@ -144,6 +148,7 @@ class QueueWorker:
             await self._give_up(record, fault, decision.reaction)
             return
         log_event("a handler failed, and tries again", level="warning", at=self._at(record), reason=repr(fault))
+        self._note_failure(f"{self._at(record)} has failed, as all since the last success: {fault!r}")
         self.counters.retried += 1
         self._pausing += 1
         self._changed.set()
@@ -153,6 +158,20 @@ class QueueWorker:
         finally:
             self._pausing -= 1
         await self._acknowledge(record, "RELEASE")
+
+    def _note_failure(self, reason: str) -> None:
+        """Tell health of a handler that nothing succeeds with; one record may fail here and be handled elsewhere."""
+        now_s, forget_s = asyncio.get_running_loop().time(), FAILING_S + span_s(self.handler.retry.backoff)[1]
+        if self._failing_s is None or now_s > self._failing_s[1] + forget_s:
+            self._failing_s = now_s, now_s
+            return
+        first_s = self._failing_s[0]
+        self._failing_s = first_s, now_s
+        self.part.stalled(self, Stall(first_s + FAILING_S, reason, now_s + forget_s))
+
+    def _succeeded(self) -> None:
+        self._failing_s = None
+        self.part.moved(self)
 
     async def _undecodable(self, record: Raw, fault: Exception) -> None:
         """Such a record is not tried again, unless somebody asks."""
@@ -166,6 +185,7 @@ class QueueWorker:
 
     async def _give_up(self, record: Raw, fault: Exception, reaction: Reaction) -> None:
         handler, at = self.handler, self._at(record)
+        self._succeeded()  # Its policy ends it.
         if reaction == "pause":
             log_event("a handler failed, its queue is paused", level="error", at=at, reason=repr(fault))
             self.part.paused[f"{record.topic}-{record.partition}"] = (
@@ -209,13 +229,14 @@ class QueueWorker:
             self.counters.locks_lost += 1
             log_event("a late acknowledgement was refused", level="warning", at=self._at(record), reason=str(fault))
             return False
+        self.part.recovered(COMMITS)
         return True
 
     def _at(self, record: Raw) -> str:
         return described(self.handler, record.topic, record.partition, record.offset)
 
-    def _faulty(self, fault: object) -> None:
-        self.part.failed(str(fault), asyncio.get_running_loop().time())
+    def _faulty(self, fault: object, source: str = CONSUMER) -> None:
+        self.part.failed(str(fault), asyncio.get_running_loop().time(), source)
         self._report(handler=self.handler.name, reason=str(fault))
 
     # The end

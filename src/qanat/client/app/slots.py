@@ -32,6 +32,7 @@ class Slots:
         self._idle: list[asyncio.Future[None]] = []
         self.running: dict[Work[Raw], asyncio.Task[None]] = {}
         """Which task handles which record."""
+        self._is_closing = False
         self.failure: BaseException | None = None
         """What ended a slot: a bug, or a record that is given up without a dead letter."""
         self.on_failure: Callable[[], None] = lambda: None
@@ -66,7 +67,7 @@ class Slots:
         task = asyncio.current_task()
         assert task is not None
         turns = 0
-        while True:
+        while not self._is_closing:
             work = take()
             if work is None:
                 waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -92,6 +93,7 @@ class Slots:
 
     async def close(self) -> None:
         """Cancel all slots and wait for them."""
+        self._is_closing = True  # One whose record is revoked takes the cancellation as that record's.
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()

@@ -23,7 +23,7 @@ from qanat.client.app.context import Context
 from qanat.client.app.dead_letters import letter
 from qanat.client.app.failures import decide, give_up, wish_of
 from qanat.client.app.handlers import HandlerFailedError, Reaction, StreamHandler, described
-from qanat.client.app.health import Part
+from qanat.client.app.health import COMMITS, CONSUMER, FAILING_S, STALL_TIMEOUT_S, Part, Stall
 from qanat.client.app.lanes import Lanes, Work
 from qanat.client.app.metrics import HandlerCounters
 from qanat.client.app.ports import Raw, Sender, StreamConsumer
@@ -72,7 +72,7 @@ class StreamWorker:
         self._random = tools.random
         self._grace_s = tools.grace_s
         self._tracing = tools.tracing
-        self._call = tools.pools.call_of(handler)
+        self._call = tools.pools.call_of(handler, self.part)
         self._decode = handler.deserializer.decode
         self._has_context = handler.signature.has_context
         self._contexts: dict[Work[Raw], Context] = {}
@@ -169,8 +169,8 @@ class StreamWorker:
     def _notice(self) -> None:
         self._changed.set()
 
-    def _faulty(self, fault: object) -> None:
-        self.part.failed(str(fault), asyncio.get_running_loop().time())
+    def _faulty(self, fault: object, source: str = CONSUMER) -> None:
+        self.part.failed(str(fault), asyncio.get_running_loop().time(), source)
         self._report(handler=self.handler.name, reason=str(fault))
 
     def _is_heard(self) -> None:
@@ -246,6 +246,8 @@ class StreamWorker:
 
     def _finish(self, work: Work[Raw]) -> None:
         self.lanes.finish(work)
+        if work.failed_s >= 0:
+            self.part.moved(work)
         if self._waiting:
             self._changed.set()
 
@@ -273,7 +275,8 @@ class StreamWorker:
         task = self._slots.running[work]
         if not work.is_revoked:
             raise asyncio.CancelledError
-        task.uncancel()
+        while task.cancelling():
+            task.uncancel()
         self.counters.revoked += 1
         self._finish(work)
 
@@ -303,9 +306,17 @@ class StreamWorker:
                 "a handler failed, and tries again", level="warning", at=at, attempt=work.attempt, reason=repr(fault)
             )
             self.counters.retried += 1
+            self._note_failure(work, f"{at} has failed {work.attempt} times: {fault!r}")
             self._retry(work, decision.pause_s)
             return
         await self._give_up(work, fault, decision.reaction)
+
+    def _note_failure(self, work: Work[Raw], reason: str) -> None:
+        """A record that fails again and again is told to health."""
+        if work.failed_s < 0:
+            work.failed_s = asyncio.get_running_loop().time()
+        else:
+            self.part.stalled(work, Stall(work.failed_s + FAILING_S, reason))
 
     def _retry(self, work: Work[Raw], pause_s: float) -> None:
         self.lanes.retry(work, asyncio.get_running_loop().time() + pause_s)
@@ -332,7 +343,11 @@ class StreamWorker:
         try:
             await self._send(work, [letter(handler.dead_letter, record, handler.group, work.attempt, fault)])
         except QanatError as trouble:
-            self._faulty(f"the dead letter of {at} cannot be written: {trouble}")
+            reason = f"the dead letter of {at} cannot be written: {trouble}"
+            self._report(handler=handler.name, reason=reason)
+            if work.failed_s < 0:
+                work.failed_s = asyncio.get_running_loop().time()
+            self.part.stalled(work, Stall(work.failed_s + STALL_TIMEOUT_S, reason))
             self._retry(work, _LETTER_PAUSE_S)
             return
         self.counters.dead_lettered += 1
@@ -347,6 +362,7 @@ class StreamWorker:
         log_event("a handler failed, its partition is paused", level="error", at=where, reason=repr(fault))
         self.part.paused[str(at)] = f"offset {work.record.offset}: {type(fault).__name__}: {fault}"
         self.lanes.hold_back(work)
+        self.part.moved(work)
         assert self.consumer is not None
         self._throttle(self.consumer)
         self._changed.set()
@@ -384,8 +400,9 @@ class StreamWorker:
                     return True
                 await self.commit_now(offsets)
             except QanatError as fault:
-                self._faulty(f"offsets cannot be committed: {fault}")
+                self._faulty(f"offsets cannot be committed: {fault}", COMMITS)
                 return False
+            self.part.recovered(COMMITS)
             self.lanes.committed(offsets.items())
             self.counters.commits += 1
             return True
@@ -410,6 +427,8 @@ class StreamWorker:
         self.lanes.revoke(partitions)
         for at in partitions:
             self.part.paused.pop(str(at), None)
+        for stalled in [one for one in self.part.stalls if isinstance(one, Work) and one.is_revoked]:
+            self.part.moved(stalled)
         for work, context in self._contexts.items():
             context.is_cancelled = context.is_cancelled or work.is_revoked
         self._slots.cancel_revoked()
@@ -442,6 +461,7 @@ class StreamWorker:
         for context in self._contexts.values():
             context.is_cancelled = True
         await self._slots.close()
+        self._grace_s = 0.0  # For the revocation by which the consumer leaves.
         if self.on_close is not None:
             await self.on_close()
         if self.consumer is not None:

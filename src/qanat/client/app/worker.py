@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from random import Random
 from typing import Any, Protocol
@@ -76,6 +76,7 @@ class AppWorker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._signalled = asyncio.Event()
         self._workers: list[HandlerWorker] = []
+        self._pools = Pools(is_simulated=is_simulated)
         self.is_started = False
         """Whether all consumers have begun."""
 
@@ -116,11 +117,11 @@ class AppWorker:
             if io is None:
                 io = IoLoop.start("qanat-io")
                 stack.callback(io.close)
-            pools = Pools()
+            pools = self._pools
             stack.callback(pools.close)
             clients = self._clients or AppClients(self._app, io, produced=self._produced)
             sender = LazySender(clients)
-            stack.push_async_callback(sender.close)
+            stack.push_async_callback(_in_time, sender.close)
             tools = Tools(clients, sender, pools, Tracing(), self._random, self._app.grace_s, self._app.error_handler)
             self._workers = [_worker(one, tools) for one in self._app.handlers]
             if self._app.health_port is not None and not self._is_simulated:
@@ -152,6 +153,7 @@ class AppWorker:
             if failure is not None:
                 raise failure
         finally:
+            self._pools.end()
             for task in (*tasks, signalled):
                 task.cancel()
             await asyncio.gather(*tasks, signalled, return_exceptions=True)
@@ -175,10 +177,8 @@ class AppWorker:
             await drains
 
     async def _close(self) -> None:
-        for worker in self._workers:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_CLOSE_S):
-                    await worker.close()
+        self._pools.end()
+        await asyncio.gather(*(_in_time(worker.close) for worker in self._workers))
 
     # Signals
 
@@ -194,7 +194,9 @@ class AppWorker:
                 worker.resume()
 
     def _watch_signals(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
-        wanted = (signal.SIGTERM, signal.SIGINT)
+        # Who ignores Ctrl-C is stopped by somebody else: nohup, the supervisor of `qanat run`.
+        is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        wanted = (signal.SIGTERM,) if is_ignored else (signal.SIGTERM, signal.SIGINT)
         if threading.current_thread() is not threading.main_thread():
             return lambda: None
         for one in wanted:
@@ -231,6 +233,12 @@ def _worker(handler: Handler, tools: Tools) -> HandlerWorker:
             return BatchWorker(handler, tools)
         case _:
             raise AssertionError(f"no worker for {handler!r}")
+
+
+async def _in_time(close: Callable[[], Awaitable[None]]) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_CLOSE_S):
+            await close()
 
 
 async def _call_hook(hook: Callable[[], object]) -> None:
