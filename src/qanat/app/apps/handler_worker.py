@@ -21,9 +21,11 @@ from contextlib import suppress
 import msgspec
 
 from qanat.app.apps.app_lookup import load_app
+from qanat.app.apps.process_end import end_despite_threads
 from qanat.app.handlers.signal_scope import keep_signals_inside
 from qanat.app.node.event_log import configure
 from qanat.client.app.app import App
+from qanat.client.app.daemon_threads import run_without_waiting
 from qanat.client.app.worker import AppWorker
 from qanat.model.errors import QanatError
 from qanat.telemetry.handler_apps import REPORT_S, HandlerCounts, WorkerReport
@@ -45,12 +47,12 @@ def main(arguments: Sequence[str]) -> int:
         app.grace_s = min(app.grace_s, int(grace_ms) / 1000 * 0.8)
         # It starts with the broker, before anybody could create topics.
         app.settings.setdefault("allow_missing_topics", True)
-        asyncio.run(_serve(app, reports))
+        run_without_waiting(_serve(app, reports))
     except QanatError as fault:
-        return reports.end(str(fault))
+        return end_despite_threads(reports.end(str(fault)))
     except BaseException as fault:  # noqa: BLE001 - the end of the process, whatever ended it
-        return reports.end(f"{type(fault).__name__}: {fault}")
-    return 0
+        return end_despite_threads(reports.end(f"{type(fault).__name__}: {fault}"))
+    return end_despite_threads(0)
 
 
 async def _serve(app: App, reports: Reports) -> None:

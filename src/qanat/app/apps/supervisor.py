@@ -1,14 +1,17 @@
 """The supervisor of `qanat run`: it starts worker processes, restarts those that end, and stops all of them.
 
 The first signal passes SIGTERM on: workers finish what runs, commit and leave. A second one passes on another, and
-they stop at once. Workers end with this process, even if it is killed.
+they stop at once. One that outlives its app's grace by far is killed. Workers end with this process, even if it is
+killed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,12 +25,18 @@ _LOOK_S = 0.5
 """How often source files are looked at."""
 _KILL_S = 5.0
 """How long workers may take after a second signal."""
+_GRACE_S = 30.0
+"""The grace of an app that has not said another."""
+_MARGIN_S = 20.0
+"""How much longer than its app's grace a worker may take to close its clients and end."""
 
 
 @dataclass(slots=True)
 class _Worker:
     number: int
     process: asyncio.subprocess.Process | None = None
+    grace_pipe: int = -1
+    grace_s: float = _GRACE_S
     restarts: Restarts = field(default_factory=Restarts)
 
 
@@ -61,27 +70,20 @@ class AppSupervisor:
         self._signals += 1
         self._stopping.set()
         for worker in self._workers:
-            _send(worker.process, signal.SIGTERM)
-        if self._signals == 2:
-            asyncio.get_running_loop().call_later(_KILL_S, self._kill)
-
-    def _kill(self) -> None:
-        for worker in self._workers:
-            _send(worker.process, signal.SIGKILL)
+            _stop(worker, self._signals > 1)
 
     async def _keep(self, worker: _Worker) -> None:
         """Run one worker again and again, until all stop."""
         loop = asyncio.get_running_loop()
         while not self._stopping.is_set():
             worker.restarts.started(loop.time())
-            worker.process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "qanat.app.apps.worker", *self._arguments, preexec_fn=end_with_parent()
-            )
-            log_event("worker started", worker=worker.number, pid=worker.process.pid)
+            await self._start(worker)
+            assert worker.process is not None
             if self._stopping.is_set():
-                _send(worker.process, signal.SIGTERM)
+                _stop(worker, self._signals > 1)
             code = await worker.process.wait()
             worker.process = None
+            os.close(worker.grace_pipe)
             if self._stopping.is_set():
                 # One that was still loading its app is ended by the signal itself, and had done nothing.
                 self._exit_code = max(self._exit_code, 0 if code in (0, -signal.SIGTERM) else 1)
@@ -92,6 +94,19 @@ class AppSupervisor:
                 self._on_signal()
                 return
             await self._pause(worker, code)
+
+    async def _start(self, worker: _Worker) -> None:
+        worker.grace_pipe, its_end = os.pipe()
+        os.set_blocking(worker.grace_pipe, False)
+        worker.grace_s = _GRACE_S
+        line = [sys.executable, "-m", "qanat.app.apps.worker", *self._arguments, str(its_end)]
+        try:
+            worker.process = await asyncio.create_subprocess_exec(
+                *line, preexec_fn=end_with_parent(), pass_fds=[its_end]
+            )
+        finally:
+            os.close(its_end)
+        log_event("worker started", worker=worker.number, pid=worker.process.pid)
 
     async def _pause(self, worker: _Worker, code: int) -> None:
         """Wait before the next start; a stop does not wait."""
@@ -118,9 +133,27 @@ class AppSupervisor:
                 log_event("source changed, workers restart", path=path)
                 for worker in self._workers:
                     worker.restarts.failures = 0
-                    _send(worker.process, signal.SIGTERM)
+                    _stop(worker, at_once=False)
 
 
-def _send(process: asyncio.subprocess.Process | None, number: int) -> None:
-    if process is not None and process.returncode is None:
+def _stop(worker: _Worker, at_once: bool) -> None:
+    """Ask a worker to stop, and kill it where it takes too long."""
+    process = worker.process
+    if process is None:
+        return
+    _send(process, signal.SIGTERM)
+    with suppress(BlockingIOError, ValueError):
+        worker.grace_s = float(os.read(worker.grace_pipe, 100) or worker.grace_s)
+    limit_s = _KILL_S if at_once else worker.grace_s + _MARGIN_S
+    asyncio.get_running_loop().call_later(limit_s, _kill, worker.number, process, limit_s)
+
+
+def _kill(number: int, process: asyncio.subprocess.Process, limit_s: float) -> None:
+    if process.returncode is None:
+        log_event("worker killed, it did not stop", level="error", worker=number, after_s=limit_s)
+        process.kill()
+
+
+def _send(process: asyncio.subprocess.Process, number: int) -> None:
+    if process.returncode is None:
         process.send_signal(number)
