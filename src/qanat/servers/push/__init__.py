@@ -2,6 +2,7 @@
 
 - `server`          the connections of one node, their clock, and who is connected
 - `turns`           when connections have their turn: the wheel of due times, the late pass of slow subscribers
+- `rights`          which subscribers are ended when rules have changed
 - `connection`      one client's socket: frames in, frames out, back-pressure
 - `login`           SASL tokens before a client counts as authenticated
 - `ports`           what the parts need of each other

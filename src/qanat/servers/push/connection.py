@@ -192,6 +192,18 @@ class PushConnection(asyncio.BufferedProtocol):
         """Whether the client may write to a topic now."""
         return (access := self._access()) is None or access.may_topic(Operation.WRITE, topic)
 
+    def check_rights(self) -> None:
+        """End the subscription where it is not allowed any more."""
+        subscription = self.subscription
+        if subscription is None or self.dialogue.stage is Stage.OVER:
+            return
+        for topic in self.partition_counts:
+            if not self.may_read(topic):
+                self.end("not-authorized", f"topic {topic} may not be read any more")
+                return
+        if subscription.group and not self.may_join(subscription.group):
+            self.end("not-authorized", f"the group {subscription.group} may not be read any more")
+
     @property
     def due_ms(self) -> int:
         """When it is to be looked after next, if nothing happens before."""
@@ -200,9 +212,8 @@ class PushConnection(asyncio.BufferedProtocol):
 
     @property
     def wants_attention(self) -> bool:
-        """Whether it is to be looked after all the time: rules may be removed, groups and leaders may change."""
-        subscription = self.subscription
-        return subscription is not None and (self.security is not None or subscription.wants_tick)
+        """Whether it is to be looked after all the time: groups and leaders may change."""
+        return self.subscription is not None and self.subscription.wants_tick
 
     def attend(self) -> None:
         self.server.attend(self)
@@ -472,6 +483,7 @@ class PushConnection(asyncio.BufferedProtocol):
         make = QueueSubscription if mode is Mode.QUEUE else LogSubscription
         self.subscription = make(self, wanted)
         self.attend()
+        self.server.guard(self)
         await self.subscription.start()
 
     async def _look_up(self, topics: tuple[str, ...]) -> None:

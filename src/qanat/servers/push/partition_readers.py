@@ -222,8 +222,7 @@ class PartitionReaders:
                 self._pump_one(reader)
 
     def _pump_one(self, reader: _Reader) -> None:
-        if not self._connection.may_read(reader.at.topic):
-            self._connection.end("not-authorized", f"topic {reader.at.topic} may not be read any more")
+        if not self._may_read(reader):
             return
         partition = self._led(reader)
         if partition is None:
@@ -238,6 +237,13 @@ class PartitionReaders:
         except QanatError:
             reader.partition = None  # The leadership ended meanwhile; the next tick looks for the leader again.
             self._connection.attend()
+
+    def _may_read(self, reader: _Reader) -> bool:
+        """Whether the next records may leave (rule 2); also after a read that has waited."""
+        if self._connection.may_read(reader.at.topic):
+            return True
+        self._connection.end("not-authorized", f"topic {reader.at.topic} may not be read any more")
+        return False
 
     def _read(self, reader: _Reader, partition: Partition, offset: int) -> None:
         """Send what is in memory, preferably as it was appended just now."""
@@ -421,7 +427,9 @@ class PartitionReaders:
         assignment = self._assignment(reader)
         try:
             found = await read
-            if self._is_current(reader, assignment) and self._session.may_send(reader.at) and found.views:
+            if not self._is_current(reader, assignment) or not self._may_read(reader):
+                return
+            if self._session.may_send(reader.at) and found.views:
                 self._deliver(reader, found)
         except (CorruptBatchError, CorruptLogError) as fault:
             if self._is_current(reader, assignment):
@@ -463,7 +471,7 @@ class PartitionReaders:
         while self._is_current(reader, assignment) and session.may_send(at) and not reader.is_full:
             where = at, topic_id, session.cursors[at].place.offset
             found = await fetch_from_leader(self._cluster, leader, where, self._room)
-            if not self._is_current(reader, assignment):
+            if not self._is_current(reader, assignment) or not self._may_read(reader):
                 return
             if found.views and session.may_send(at):
                 self._deliver(reader, found)

@@ -103,6 +103,9 @@ class PushHost(Protocol):
 
     def attend(self, connection: Any) -> None: ...
 
+    def guard(self, connection: Any) -> None:
+        """It has subscribed: end that soon after the rules do not allow it any more."""
+
     def deliver_late(self, connection: Any) -> None: ...
 
     def records_left(self) -> None: ...

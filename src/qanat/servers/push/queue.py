@@ -221,10 +221,8 @@ class QueueSubscription:
             check(f"queue {self.group}", response.error_code, response.error_message)
 
     async def _fetch(self, link: LocalLink, leader: _Leader) -> None:
-        for topic in self._topics:
-            if not self._connection.may_read(topic):
-                self._connection.end("not-authorized", f"topic {topic} may not be read any more")
-                return
+        if not self._may_read():
+            return
         session = leader.session
         wait_ms = _HELD_WAIT_MS if self._queue.held or session.has_verdicts else _IDLE_WAIT_MS
         size = FetchSize(wait_ms, max(self.credit.left_bytes, 1), self.credit.left_records)
@@ -232,6 +230,8 @@ class QueueSubscription:
         request.batch_size = min(request.batch_size, size.max_records)
         response = await link.call(ApiKey.SHARE_FETCH, request, Deadline.after(wait_ms / 1000 + _REQUEST_S))
         session.fetched(response)
+        if not self._may_read():
+            return  # Its rule was removed while the fetch waited for records: the end of the session releases them.
         if response.error_code in SESSION_LOST:
             return
         check(f"queue {self.group}", response.error_code, response.error_message)
@@ -243,8 +243,20 @@ class QueueSubscription:
                     self._deliver(place, row, session)
                 except QanatError as fault:
                     name = f"{self._names[place[0]]}-{place[1]}"
-                    self._connection.end(UNREADABLE, f"{name} has records that cannot be read: {fault}")
+                    self._end(UNREADABLE, f"{name} has records that cannot be read: {fault}")
                     return
+
+    def _may_read(self) -> bool:
+        for topic in self._topics:
+            if not self._connection.may_read(topic):
+                self._end("not-authorized", f"topic {topic} may not be read any more")
+                return False
+        return True
+
+    def _end(self, reason: str, message: str) -> None:
+        """Say why, and ask for nothing more: until the client is gone, that would be refused again and again."""
+        self.is_over = True
+        self._connection.end(reason, message)
 
     def _deliver(self, place: Place, row: PartitionData, session: ShareSession) -> None:
         """Send acquired records; offsets without a record are settled as gaps."""

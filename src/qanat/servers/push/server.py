@@ -1,8 +1,8 @@
 """The push server of a node: its connections, their clock, and who is connected.
 
 A timer, twice a second, looks after the connections that may be due: silent ones are dropped, idle ones get a
-heartbeat, and sessions that have ended are closed. Where permissions, groups or leaders are to be looked at, a
-connection has its turn every time, and each one where the metadata has changed.
+heartbeat, and sessions that have ended are closed. Where groups or leaders are to be looked at, a connection has its
+turn every time, and each one where the metadata has changed. Permissions have a watch of their own (`rights`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from qanat.model.ordered_set import OrderedSet
 from qanat.servers.push.connected_consumers import connected_consumers
 from qanat.servers.push.connection import PushConnection
 from qanat.servers.push.fresh_batches import FreshBatches
+from qanat.servers.push.rights import RightsWatch
 from qanat.servers.push.shared_payloads import SharedPayloads
 from qanat.servers.push.subscription import LogSubscription
 from qanat.servers.push.turns import LatePass, Wheel
@@ -65,6 +66,7 @@ class PushServer:
         self._attended: OrderedSet[PushConnection] = OrderedSet()
         """Connections that have their turn with the next tick, whatever the wheel says."""
         self._late: LatePass[PushConnection] = LatePass(PushConnection.deliver)
+        self._rights: RightsWatch[PushConnection] = RightsWatch(self._check_rights)
         self._revision = -1
         """The revision of the metadata that all connections have seen."""
         self._log_ended = RateLimitedEvent("push connection ended by the broker", level="info")
@@ -107,6 +109,11 @@ class PushServer:
         """Look after a connection with the next tick."""
         self._attended.add(connection)
 
+    def guard(self, connection: PushConnection) -> None:
+        """End its subscription soon after the rules do not allow it any more."""
+        if connection.security is not None and connection.security.authorizer is not None:
+            self._rights.add(connection, connection.security.authorizer)
+
     def deliver_late(self, connection: PushConnection) -> None:
         """Deliver in the late pass, with other subscribers that owe answers."""
         self._late.add(connection)
@@ -121,6 +128,7 @@ class PushServer:
         self._wheel.discard(connection)
         self._attended.discard(connection)
         self._late.discard(connection)
+        self._rights.discard(connection)
 
     def supersede(self, group: str, member: str) -> None:
         for connection in list(self._connections):
@@ -194,15 +202,14 @@ class PushServer:
             connection.end("session-expired", "authenticate again before a session ends")
         elif subscription is not None and subscription.is_overdue(now_ms):
             connection.end("ack-timeout", "no ACK for 30 s; the next member resumes at the commit")
-        elif subscription is not None and not all(map(connection.may_read, connection.partition_counts)):
-            connection.end("not-authorized", "the topic may not be read any more")
-        elif subscription is not None and subscription.group and not connection.may_join(subscription.group):
-            connection.end("not-authorized", f"the group {subscription.group} may not be read any more")
         else:
             if connection.dialogue.is_heartbeat_due(now_ms):
                 connection.send(FrameType.HEARTBEAT, 0)
             if subscription is not None:
                 subscription.tick()
+
+    def _check_rights(self, connection: PushConnection) -> None:
+        connection.run(connection.check_rights)
 
     # Who is connected
 
@@ -216,6 +223,7 @@ class PushServer:
             self._timer.cancel()
             self._timer = None
         self._late.close()
+        self._rights.close()
         for connection in list(self._connections):
             connection.end("shutdown", "the broker stops")
         await asyncio.sleep(0)
