@@ -7,11 +7,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import get_origin
 
 import pytest
 
 import qanat.client
+import qanat.client.serializers
 from qanat.testing import EmbeddedBroker
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "client"
@@ -21,14 +23,16 @@ def examples(page: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
 
 
-@pytest.mark.parametrize("name", ["index.md", "producer.md", "push.md"])
+@pytest.mark.parametrize("name", ["index.md", "producer.md", "push.md", "serializers.md"])
 def test_the_examples_of_a_page_run(name: str) -> None:
     found = examples(PAGES / name)
     assert found
     with EmbeddedBroker() as broker:
         for example in found:
             assert "localhost:9092" in example
-            program = compile(example.replace("localhost:9092", broker.bootstrap_servers), name, "exec")
+            program = compile(
+                example.replace("localhost:9092", broker.bootstrap_servers), name, "exec", dont_inherit=True
+            )
             exec(program, {"__name__": "__main__"})
 
 
@@ -41,22 +45,27 @@ def test_the_examples_of_errors_run(example: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-def test_every_public_name_is_used_by_an_example() -> None:
+MODULES = [qanat.client, qanat.client.serializers]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_name_is_used_by_an_example(module: ModuleType) -> None:
     shown = {
         name.name
         for page in sorted(PAGES.glob("*.md"))
         for example in examples(page)
         for statement in ast.walk(ast.parse(example))
-        if isinstance(statement, ast.ImportFrom) and statement.module == "qanat.client"
+        if isinstance(statement, ast.ImportFrom) and statement.module == module.__name__
         for name in statement.names
     }
-    assert sorted(set(qanat.client.__all__) - shown) == []
+    assert sorted(set(module.__all__) - shown) == []
 
 
-def test_every_public_name_and_method_says_what_it_is() -> None:
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_name_and_method_says_what_it_is(module: ModuleType) -> None:
     silent = []
-    for name in qanat.client.__all__:
-        found = getattr(qanat.client, name)
+    for name in module.__all__:
+        found = getattr(module, name)
         if get_origin(found) is not None:
             continue  # An alias of types, which has no docstring: its example says what it is.
         # A value's generated signature, and the docstring of `NamedTuple`, tell nothing.

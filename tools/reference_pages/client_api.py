@@ -1,4 +1,4 @@
-"""`docs/reference/client-api.md`: every public name of `qanat.client`, from its signature and docstring."""
+"""`docs/reference/client-api.md`: public names of `qanat.client` and its serializers, by signature and docstring."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import enum
 import inspect
 import re
 from collections.abc import Iterator
+from types import ModuleType
 
 import qanat.client
+import qanat.client.serializers
+from qanat.client.serializers import Deserializer, SchemaRegistry, Serializer
 
 _HEAD = """\
 # The Python client: every name
@@ -27,6 +30,14 @@ _GROUPS = {
 """Names by errand; errors, and names that stand in no group, come last."""
 
 
+_FROM = "qanat.client.serializers"
+_SERIALIZERS = """\
+## Serializers
+
+From `qanat.client.serializers`; [serializers](../client/serializers.md) has an example for each.
+"""
+
+
 def page() -> str:
     """The whole page."""
     named = {name for names in _GROUPS.values() for name in names}
@@ -37,15 +48,20 @@ def page() -> str:
         parts += ["\n".join(_entry(name)) + "\n" for name in (names or [one for one in rest if one.endswith("Error")])]
     parts.append("## Others\n")
     parts += ["\n".join(_entry(name)) + "\n" for name in rest if not name.endswith("Error")]
+    parts.append(_SERIALIZERS)
+    serializers = qanat.client.serializers
+    parts += ["\n".join(_entry(name, serializers)) + "\n" for name in serializers.__all__]
     return "\n".join(parts)
 
 
-def _entry(name: str) -> Iterator[str]:
-    found = getattr(qanat.client, name)
+def _entry(name: str, module: ModuleType = qanat.client) -> Iterator[str]:
+    found = getattr(module, name)
     is_plain = issubclass(found, (Exception, enum.Enum)) if inspect.isclass(found) else True
     yield f"### {name}\n"
-    if not is_plain and "__init__" in vars(found):
+    if not is_plain and "__init__" in vars(found) and not getattr(found, "_is_protocol", False):
         yield f"`{name}{_signature(found.__init__)}`\n"
+    elif inspect.isfunction(found):
+        yield f"`{name}{_signature(found)}`\n"
     yield _text(found)
     if not inspect.isclass(found) or issubclass(found, Exception):
         return
@@ -63,7 +79,9 @@ def _members(found: type) -> Iterator[str]:
         if name.startswith("_") or (not inspect.isfunction(member) and not isinstance(member, property)):
             continue
         shown = name if isinstance(member, property) else f"{name}{_signature(member)}"
-        yield f"| `{_cell(shown)}` | {_cell(_text(member))} |"
+        ports = [vars(one)[name] for one in (Serializer, Deserializer, SchemaRegistry) if name in vars(one)]
+        said = _text(member) or (_text(ports[0]) if found.__module__.startswith(_FROM) and ports else "")
+        yield f"| `{_cell(shown)}` | {_cell(said)} |"
 
 
 def _signature(function: object) -> str:

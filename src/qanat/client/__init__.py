@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from qanat.client.producer.sync_producer import Producer
     from qanat.client.push.consumers import AsyncPushConsumer, PushConsumer
     from qanat.client.push.producers import AsyncPushProducer, PushProducer
-    from qanat.client.queue.consumers import AsyncQueueConsumer, QueueConsumer
+    from qanat.client.queue.consumers import AsyncQueueConsumer, QueueConsumer, UndecodableRecordError
     from qanat.client.queue.verdicts import FencingToken, Verdict
     from qanat.client.records import Metadata, Receipt, Record
     from qanat.connection.push.receiving import ResumePoint
@@ -118,6 +118,7 @@ __all__ = [
     "TopicPartition",
     "Transaction",
     "TransactionError",
+    "UndecodableRecordError",
     "UnknownSettingError",
     "Verdict",
 ]
@@ -175,6 +176,7 @@ _HOMES = {
     "TopicPartition": "qanat.model.ids",
     "Transaction": "qanat.client.producer.async_producer",
     "TransactionError": "qanat.client.errors",
+    "UndecodableRecordError": "qanat.client.queue.consumers",
     "UnknownSettingError": "qanat.client.errors",
     "Verdict": "qanat.client.queue.verdicts",
 }

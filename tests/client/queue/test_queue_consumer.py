@@ -25,10 +25,10 @@ from qanat.client import (
     QueueConsumer,
     Record,
     SerializationError,
+    UndecodableRecordError,
     UnknownSettingError,
     Verdict,
 )
-from qanat.client.queue.consumers import UndecodableRecordError
 from qanat.model.dead_letters import parse_letter
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import InvalidSettingError, QanatError

@@ -5,7 +5,7 @@ Types are msgspec structs, dataclasses, TypedDicts, NamedTuples, lists and dicti
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -52,14 +52,16 @@ class Json:
             raise SerializationError(f"{topic}: {len(data)} bytes are no {self._name}: {fault.reason}") from None
 
 
-def unserializable(value: object, path: str = "$", depth: int = 0) -> tuple[str, object]:
+def unserializable(
+    value: object, encode: Callable[[Any], bytes] = _ENCODER.encode, path: str = "$", depth: int = 0
+) -> tuple[str, object]:
     """The first part of a value that cannot be written, and its path; the value itself where no part is found."""
     if depth < _DEPTH_MAX:
         for name, part in _parts(value):
             try:
-                _ENCODER.encode(part)
+                encode(part)
             except (TypeError, ValueError, OverflowError, RecursionError, UnicodeEncodeError):
-                return unserializable(part, path + name, depth + 1)
+                return unserializable(part, encode, path + name, depth + 1)
     return path, value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from qanat.client.errors import SerializationError
+from qanat.client.serializers.json import unserializable
 from qanat.client.serializers.port import Headers
 
 
@@ -29,7 +30,9 @@ class Pydantic:
         try:
             return str(value.model_dump_json()).encode()
         except ValueError as fault:  # pydantic's errors are ValueErrors.
-            raise SerializationError(f"{topic}: {self._model.__name__} cannot be written as JSON: {fault}") from None
+            raise SerializationError(
+                f"{topic}: {self._model.__name__} cannot be written as JSON: {fault} - at `{_place(value)}`"
+            ) from None
 
     def decode(self, topic: str, data: bytes | None, headers: Headers = ()) -> Any:
         if data is None:
@@ -40,6 +43,16 @@ class Pydantic:
             raise SerializationError(
                 f"{topic}: {len(data)} bytes are no {self._model.__name__}: {_reason(fault)}"
             ) from None
+
+
+def _place(value: Any) -> str:
+    """The path of what pydantic cannot write, which its error does not have."""
+    from pydantic_core import to_json
+
+    try:
+        return unserializable(value.model_dump(), to_json)[0]
+    except ValueError:  # The model's own serializer fails.
+        return "$"
 
 
 def _reason(fault: ValueError) -> str:
