@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from tests.app.processes import qanat
 
 from qanat.client import PushConsumer
+from qanat.model.errors import InvalidSettingError
 from qanat.testing import EmbeddedBroker
 
 
@@ -43,6 +45,15 @@ def test_a_mode_that_needs_a_group_says_so() -> None:
 
     assert refused.returncode != 0
     assert "--group" in refused.stderr
+
+
+def test_a_credit_of_no_records_is_refused() -> None:
+    refused = qanat("push", "subscribe", "prices", "--credit", "0", "-b", "127.0.0.1:1")
+
+    assert refused.returncode != 0
+    assert "--credit 0" in refused.stderr
+    with pytest.raises(InvalidSettingError, match="credit"):
+        PushConsumer("127.0.0.1:1", "prices", credit_records=0)
 
 
 def test_a_group_gets_a_topic_again_and_the_command_shows_how_far_it_is() -> None:

@@ -63,4 +63,4 @@ def list_consumers(*, output: Output = "table", watch: Watch = ONCE, target: Tar
             ]
         return sorted(rows, key=lambda row: (str(row["group"]), str(row["peer"])))
 
-    show(target, watch, listed, lambda rows: print_rows(rows, _COLUMNS, output, spare=("peer", "broker", "last_ack")))
+    show(target, watch, listed, lambda rows: print_rows(rows, _COLUMNS, output, spare=("peer", "broker")))

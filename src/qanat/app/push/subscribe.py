@@ -59,6 +59,8 @@ def subscribe(
         raise WrongArgumentError("name a topic: qanat push subscribe TOPIC")
     if mode in ("log", "queue") and group is None:
         raise WrongArgumentError(f"--mode {mode} needs --group")
+    if credit < 1:
+        raise WrongArgumentError(f"--credit {credit} lets no record come; give 1 or more")
     encode = record_encoder(form, is_envelope=json_envelope, is_raw=False)
 
     async def printed() -> None:

@@ -21,7 +21,7 @@ from qanat.connection.deadline import Deadline
 from qanat.connection.faults import OutOfTimeError, UnreachableError
 from qanat.connection.push.link import DisconnectedError, PushLink
 from qanat.model.error_codes import ErrorCode
-from qanat.model.errors import QanatError
+from qanat.model.errors import MalformedMessageError, QanatError
 from qanat.wire.key_hash import partition_of
 from qanat.wire.push.control import VERSION, Ack, Heartbeat, Producer, decode_control, encode_control
 from qanat.wire.push.data import NO_SEQUENCE, Headers, PushedRecord, encode_record
@@ -136,9 +136,21 @@ class Sender:
                 except BaseException:
                     del self._topics[topic]  # It was the last: one that cannot be written to hinders no other.
                     raise
-            while self._link is None or not self._link.is_open:
+            if self._link is None or not self._link.is_open:
                 await self._greet()
-            return self._link
+            return await self._lasting()
+
+    async def _lasting(self) -> PushLink:
+        """The connection; another one while it ends as soon as it has begun, unless that cannot get better."""
+        while True:
+            assert self._link is not None, "it was just made"
+            if self._link.is_open:
+                return self._link
+            fault = self._link.fault
+            if not isinstance(fault, UnreachableError) or (isinstance(fault, DisconnectedError) and fault.is_final):
+                raise fault
+            await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
+            await self._greet()
 
     async def _greet(self) -> None:
         """Connect where there is no connection, name all topics, and repeat what was not answered."""
@@ -249,8 +261,10 @@ class Sender:
         pause_s = self._settings.retry_backoff_ms / 1000
         if self._link is not None and self._link.is_open:
             return  # There is another one already.
+        # A broker that speaks what we cannot read would say the same over every connection.
+        is_unreadable = isinstance(fault, MalformedMessageError)
         while self._unanswered or self._behind:
-            self._give_up(fault, is_final=self._identity is None)
+            self._give_up(fault, is_final=is_unreadable or self._identity is None)
             if not self._unanswered and not self._behind:
                 return
             try:

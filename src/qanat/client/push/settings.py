@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from qanat.client.settings import ClientSettings
 
@@ -14,9 +16,9 @@ class PushConsumerSettings(ClientSettings, frozen=True, kw_only=True):
     mode: Literal["", "log", "queue", "all"] = ""
     """`log` with a group and `all` without one, unless it is given."""
     auto_offset_reset: Literal["earliest", "latest"] = "earliest"
-    credit_records: int = 1_000
+    credit_records: Annotated[int, Meta(ge=1)] = 1_000
     """Records that may be on their way without an acknowledgement."""
-    credit_bytes: int = 1024 * 1024
+    credit_bytes: Annotated[int, Meta(ge=1)] = 1024 * 1024
 
 
 class PushProducerSettings(ClientSettings, frozen=True, kw_only=True):

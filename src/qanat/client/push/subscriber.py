@@ -24,7 +24,7 @@ from qanat.connection.faults import OutOfTimeError, UnreachableError
 from qanat.connection.push.link import DisconnectedError, PushLink
 from qanat.connection.push.receiving import Positions, ResumePoint
 from qanat.connection.push.refreshing import Refresh, RefreshEvent, RefreshFrames, Repeated
-from qanat.model.errors import QanatError
+from qanat.model.errors import MalformedMessageError, QanatError
 from qanat.model.ids import TopicPartition
 from qanat.wire.batch_header import split_batches
 from qanat.wire.push.control import (
@@ -103,8 +103,10 @@ class Subscriber:
         while not self._ready:
             try:
                 link = self._link
-                if link is None or not link.is_open:
+                if link is None:
                     link = await self._connected()
+                elif not link.is_open:
+                    raise link.fault  # It ended while the user was at work, or with its first frames.
                 self._take(await link.receive(), link)
                 pause_s = self._settings.retry_backoff_ms / 1000
             except (UnreachableError, OutOfTimeError) as fault:
@@ -212,8 +214,6 @@ class Subscriber:
     # Connections
 
     async def _connected(self) -> PushLink:
-        if self._link is not None:
-            self._lose()  # It ended while the user was at work: so did the refreshes that it told of.
         settings = self._settings
         deadline = Deadline.after(settings.request_timeout_ms / 1000)
         link = await PushLink.open(self._servers, deadline, settings.security, settings.client_id)
@@ -254,6 +254,8 @@ class Subscriber:
     def _take(self, frame: PushFrame, link: PushLink) -> None:
         if frame.type == FrameType.DATA:
             data = decode_data(frame.payload)
+            if data.topic >= len(self._topics):
+                raise MalformedMessageError(f"DATA names topic {data.topic}, there are {len(self._topics)}")
             found = self._one(data) if isinstance(data, PushedRecord) else self._many(data)
             if found:
                 at = found[0].topic_partition

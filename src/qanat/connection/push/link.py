@@ -185,6 +185,11 @@ class PushLink(asyncio.Protocol):
     def is_open(self) -> bool:
         return self._transport is not None and self._fault is None
 
+    @property
+    def fault(self) -> Exception:
+        """Why it is not open any more."""
+        return self._fault or UnreachableError(f"the connection to {self.address} was closed")
+
     def send(self, frame_type: int, payload: bytes = b"", frame_id: int | None = None) -> int:
         """Send a frame; returns its id. Nothing is sent over a broken connection: `receive` reports it."""
         if frame_id is None:
