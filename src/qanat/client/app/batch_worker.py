@@ -1,13 +1,15 @@
 """The worker of one `@app.table_batch` handler: one Arrow batch after another, each committed when it is handled.
 
-A failed batch is tried again, whole, before the next one. A batch that is given up stops the app, is skipped, or
-pauses the handler until `resume`.
+Rule 1: a failed batch is tried again, whole, before the next one. A batch that is given up stops the app, is skipped,
+        or pauses the handler until `resume`.
+Rule 2: rows of a partition that was revoked while their batch was built are left out, and nothing is committed there:
+        its next owner has them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -37,6 +39,8 @@ class BatchWorker:
         self._next: asyncio.Task[Any] | None = None
         self._idle = asyncio.Event()
         self._idle.set()
+        self._mine: dict[TopicPartition, int] = {}
+        """The partitions of this member, with the offset after the last row taken of each."""
         self._lost: set[TopicPartition] = set()
         """Partitions that were revoked while the running batch was handled."""
         self._resumed = asyncio.Event()
@@ -63,6 +67,9 @@ class BatchWorker:
             if batch is None:
                 break
             self.part.recovered()
+            batch = self._rows_of_mine(batch)
+            if not batch.num_rows:
+                continue
             self._tools.tracing.look()
             self._idle.clear()
             try:
@@ -82,6 +89,22 @@ class BatchWorker:
             return None
         finally:
             self._next = None
+
+    def _rows_of_mine(self, batch: Any) -> Any:
+        """The batch without rows that others have by now, or that were taken already."""
+        found = spans_of(batch)
+        if any(at not in self._mine or first < self._mine[at] for at, (first, _) in found.items()):
+            import pyarrow as pa  # type: ignore[import-untyped]
+
+            batch = batch.filter(pa.array([self._is_mine(*row) for row in rows_of(batch)], pa.bool_()))
+        for at, (_, end) in found.items():
+            if at in self._mine:
+                self._mine[at] = max(self._mine[at], end)
+        return batch
+
+    def _is_mine(self, topic: str, partition: int, offset: int) -> bool:
+        at = TopicPartition(topic, partition)
+        return at in self._mine and offset >= self._mine[at]
 
     async def _handle(self, batch: Any) -> None:
         """Handle one batch until it succeeds or is given up, and commit it."""
@@ -164,17 +187,20 @@ class BatchWorker:
 
     async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """A batch of them will come."""
+        self._mine.update(dict.fromkeys(partitions, 0))
 
     async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """Let the running batch finish and commit, within the grace."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._tools.grace_s):
                 await self._idle.wait()
-        self._lost.update(partitions)
+        await self.on_lost(partitions)
 
     async def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
         """Others have them: the running batch must not commit."""
         self._lost.update(partitions)
+        for at in partitions:
+            self._mine.pop(at, None)
 
     def _faulty(self, fault: object, source: str) -> None:
         self.part.failed(str(fault), asyncio.get_running_loop().time(), source)
@@ -210,12 +236,23 @@ async def _anext(batches: AsyncIterator[Any]) -> Any:
 
 
 def offsets_of(batch: Any) -> dict[TopicPartition, int]:
-    """The offsets after a batch, by partition: its columns name topic, partition and offset of each row."""
-    import pyarrow as pa  # type: ignore[import-untyped]
+    """The offsets after a batch, by partition."""
+    return {at: end for at, (_, end) in spans_of(batch).items()}
+
+
+def spans_of(batch: Any) -> dict[TopicPartition, tuple[int, int]]:
+    """The first offset and the one after the last, by partition: columns name topic, partition and offset of rows."""
+    import pyarrow as pa
 
     table = pa.Table.from_batches([batch.select(["topic", "partition", "offset"])])
-    found = table.group_by(["topic", "partition"]).aggregate([("offset", "max")]).to_pylist()
-    return {TopicPartition(one["topic"], one["partition"]): one["offset_max"] + 1 for one in found}
+    found = table.group_by(["topic", "partition"]).aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
+    return {TopicPartition(one["topic"], one["partition"]): (one["offset_min"], one["offset_max"] + 1) for one in found}
+
+
+def rows_of(batch: Any) -> Iterator[tuple[str, int, int]]:
+    """Topic, partition and offset of each row."""
+    columns = [batch.column(name).to_pylist() for name in ("topic", "partition", "offset")]
+    return zip(*columns, strict=True)
 
 
 def headers_of(batch: Any) -> list[tuple[tuple[str, bytes | None], ...]]:
