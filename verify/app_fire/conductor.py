@@ -33,10 +33,16 @@ HANDLERS = (
     Handled("chain", "copies", results="finals"),
     Handled("least", "orders", letters="least.dead"),
     Handled("classic", "orders", letters="classic.dead"),
+    Handled("process", "orders", letters="process.dead"),
+    Handled("table", "orders"),
     Handled("jobs", "jobs", letters="jobs.dead", is_ordered=False),
 )
-_TOPICS = ("orders", "copies", "finals", "jobs", "once.dead", "least.dead", "classic.dead", "jobs.dead")
-_GROUPS = {"once": "orders", "chain": "copies", "least": "orders", "classic": "orders"}
+_TOPICS = (
+    "orders", "copies", "finals", "jobs", "once.dead", "least.dead", "classic.dead", "process.dead", "jobs.dead",
+)  # fmt: skip
+_GROUPS = {
+    "once": "orders", "chain": "copies", "least": "orders", "classic": "orders", "process": "orders", "table": "orders",
+}  # fmt: skip
 _SHARE_OF_JOBS = 8
 """One job for so many orders: jobs are long."""
 FREEZE_S = 8.0

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from qanat.client import App, Context, Retry, Send
 from verify.app_fire.journal import BEGIN, CANCELLED, END, FAILED, Journal
@@ -24,6 +25,7 @@ _QUICK_S = 0.002
 _RETRY = Retry(ATTEMPTS, backoff="50ms..400ms")
 
 app = App(os.environ.get("APP_FIRE_SERVERS", "localhost:9092"), grace="20s", session_timeout_ms=6000)
+_failed_batches: set[tuple[int, int]] = set()
 journal = Journal(Path(os.environ.get("APP_FIRE_FOLDER", ".")))
 
 
@@ -77,6 +79,13 @@ async def _work(name: str, order: Order, ctx: Context, seconds: float) -> None:
     _note(END, name, order, ctx)
 
 
+def _block(name: str, order: Order, ctx: Context) -> None:
+    _note(BEGIN, name, order, ctx)
+    time.sleep(_SLOW_S if is_slow(order.number) else _QUICK_S)
+    _fail(name, order, ctx)
+    _note(END, name, order, ctx)
+
+
 @app.stream("orders", group="once", concurrency=16, exactly_once=True, retry=_RETRY, dead_letter="once.dead")
 async def once(order: Order, ctx: Context) -> Send:
     """Copies orders exactly once."""
@@ -103,10 +112,28 @@ async def least(order: Order, ctx: Context) -> None:
 )
 def classic(order: Order, ctx: Context) -> None:
     """At least once, with the classic protocol, in threads."""
-    _note(BEGIN, "classic", order, ctx)
-    time.sleep(_SLOW_S if is_slow(order.number) else _QUICK_S)
-    _fail("classic", order, ctx)
-    _note(END, "classic", order, ctx)
+    _block("classic", order, ctx)
+
+
+@app.stream("orders", group="process", concurrency=3, run_in="process", retry=_RETRY, dead_letter="process.dead")
+def process(order: Order, ctx: Context) -> None:
+    """At least once, in processes of their own, which must end with their worker."""
+    _block("process", order, ctx)
+
+
+@app.table_batch("orders", group="table", every="300ms", retry=_RETRY)
+def table(batch: pa.RecordBatch) -> None:
+    """Whole batches at least once; some fail once in each worker."""
+    rows = batch.select(["partition", "offset", "value"]).to_pylist()
+    first = rows[0]["partition"], rows[0]["offset"]
+    time.sleep(_SLOW_S / 5)
+    if first not in _failed_batches and rows[0]["offset"] % 3 == 0:
+        _failed_batches.add(first)
+        raise BrokenError(f"the batch of {first}")
+    for row in rows:
+        number = msgspec.json.decode(row["value"], type=Order).number
+        for what in (BEGIN, END):
+            journal.write(what, "table", row["partition"], row["offset"], number, 1)
 
 
 @app.queue("jobs", group="jobs", concurrency=8, retry=_RETRY, dead_letter="jobs.dead")

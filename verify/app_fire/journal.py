@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
+from multiprocessing import parent_process
 from pathlib import Path
 
 BEGIN, END, FAILED, CANCELLED = "begin", "end", "failed", "cancelled"
@@ -35,7 +36,7 @@ class Event:
 
 
 class Journal:
-    """The journal of this process; its file is made at the first line."""
+    """The journal of this worker, and of its handlers' processes; its file is made at the first line."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -43,7 +44,8 @@ class Journal:
 
     def write(self, what: str, handler: str, partition: int, offset: int, number: int, attempt: int) -> None:
         if self._file < 0:
-            path = self._folder / f"{os.getpid()}.journal"
+            worker = parent_process()
+            path = self._folder / f"{os.getpid() if worker is None else worker.pid}.journal"
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         line = f"{what} {handler} {partition} {offset} {number} {attempt} {time.monotonic():.6f}\n"
         os.write(self._file, line.encode())
