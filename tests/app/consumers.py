@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import pty
@@ -12,8 +13,11 @@ import termios
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-from tests.app.processes import QANAT, TIMEOUT_SECONDS, clean_environment, qanat
+from tests.app.processes import QANAT, TIMEOUT_SECONDS, clean_environment
+
+from qanat.app import main
 
 
 class RunningConsumer:
@@ -54,12 +58,18 @@ def wait_until(holds: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
+def described(address: str, group: str) -> list[dict[str, Any]]:
+    """The partitions of a group, by a command in this process: tests ask again and again, which costs a core."""
+    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(io.StringIO()):
+        main.run(["group", "describe", group, "-o", "json", "-b", address])
+    return [row for row in json.loads(printed.getvalue() or "[]") if row["scope"] == "partition"]
+
+
 def owned_partitions(address: str, group: str) -> dict[str, list[int]]:
     """Partitions by member of a group."""
-    result = qanat("group", "describe", group, "-o", "json", "-b", address)
     owners: dict[str, list[int]] = {}
-    for row in json.loads(result.stdout or "[]"):
-        if row["scope"] == "partition" and row["member"] is not None:
+    for row in described(address, group):
+        if row["member"] is not None:
             owners.setdefault(row["member"], []).append(row["partition"])
     return owners
 

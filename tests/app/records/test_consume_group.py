@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
-from tests.app.consumers import owned_partitions, running_consumer, wait_until
+from tests.app.consumers import described, owned_partitions, running_consumer, wait_until
 from tests.app.processes import qanat
 
 
 def committed(address: str, group: str) -> int:
-    rows = json.loads(qanat("group", "describe", group, "-o", "json", "-b", address).stdout)
-    return sum(row["committed"] or 0 for row in rows if row["scope"] == "partition")
+    return sum(row["committed"] or 0 for row in described(address, group))
 
 
 def produce(address: str, topic: str, numbers: range, *, partitions: int) -> None:
