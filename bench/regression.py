@@ -47,8 +47,9 @@ EXIT_SLOWER = 1
 EXIT_SKIPPED = 3
 _LOOP_TURNS = 10_000
 _READS = 5
-_FETCH_VERSIONS = (11, 12)
-"""One on the fast path (`servers.kafka.fetch_fast_path`), and one that is not."""
+_FETCH_VERSION = 12
+_RACKS = ("", "rack")
+"""Without a rack a fetch takes the fast path (`servers.kafka.fetch_fast_path`), with one it does not."""
 _FETCH_BYTES = 64 * 1024
 _READ_TOPIC = "read"
 _BATCHES = 20
@@ -110,7 +111,7 @@ async def all_work() -> AsyncIterator[list[Work]]:
         await broker.create_topic(TOPIC, configs=UNFLUSHED)
         await broker.create_topic(_READ_TOPIC, configs=UNFLUSHED)
         produce = OneConnection(broker)
-        fetch, long_fetch = (OneConnection(broker, _fetch(version) * TOGETHER) for version in _FETCH_VERSIONS)
+        fetch, long_fetch = (OneConnection(broker, _fetch(rack) * TOGETHER) for rack in _RACKS)
         OneConnection(broker, _produce(_batch_of_records())).read(_BATCHES)
         produce.read(_READS)
         for reader in (fetch, long_fetch):
@@ -134,11 +135,12 @@ def _produce(batch: bytes) -> bytes:
     return b"".join(frame_request(ApiKey.PRODUCE, VERSION, 1, "bench", body))
 
 
-def _fetch(version: int) -> bytes:
+def _fetch(rack: str) -> bytes:
     partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=_FETCH_BYTES)
-    request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchTopic(_READ_TOPIC, partitions=[partition])])
-    body = APIS[ApiKey.FETCH].codec.write_request(request, version)
-    return b"".join(frame_request(ApiKey.FETCH, version, 1, "bench", body))
+    topics = [FetchTopic(_READ_TOPIC, partitions=[partition])]
+    request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=topics, rack_id=rack)
+    body = APIS[ApiKey.FETCH].codec.write_request(request, _FETCH_VERSION)
+    return b"".join(frame_request(ApiKey.FETCH, _FETCH_VERSION, 1, "bench", body))
 
 
 def _codec() -> Work:

@@ -2,6 +2,7 @@
 
     python -m bench.request                     a produce request, at the best of some rounds and in the middle
     python -m bench.request --kind idempotent   another kind: see `KINDS`
+    python -m bench.request --together 1        one request in each read, as of a client that waits for each answer
     python -m bench.request --authorized        behind an authorizer that allows everything
     python -m bench.request --rules 10000       behind the built-in authorizer with so many rules
     python -m bench.request --profile           where it goes, by function
@@ -38,6 +39,7 @@ from qanat.servers.listener_security import ListenerSecurity
 from qanat.testing import BrokerHere
 from qanat.wire.compression import Codec
 from qanat.wire.kafka.headers import frame_request
+from qanat.wire.kafka.layouts import ZERO_UUID
 from qanat.wire.kafka.messages import fetch
 from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData, write_request
 from qanat.wire.records import Record, encode_batch
@@ -46,9 +48,11 @@ TOPIC = "single"
 VERSION = 7
 """The version that librdkafka sends."""
 FETCH_VERSION = 11
+ID_VERSION, ID_FETCH_VERSION = 13, 16
+"""Versions that name the topic by id: librdkafka fetches so."""
 PARTITIONS = 2
 TOGETHER = 8
-"""Requests that arrive in one read."""
+"""Requests that arrive in one read, if nothing else is asked for."""
 ROUNDS, READS = 15, 400
 PRODUCER_ID = 7
 TRANSACTIONAL_ID = "transactional"
@@ -61,7 +65,9 @@ KINDS = {
     "compressed": "the same, compressed",
     "idempotent": "the same, of an idempotent producer",
     "transactional": "the same, in an open transaction",
+    "by-id": "produce, one record, the topic by id",
     "fetch": "fetch, one record",
+    "fetch-by-id": "the same, the topic by id",
     "partitions": "produce, one record for each of two partitions: the ordinary path",
     "fetch-partitions": "fetch, one record from each of two partitions: the ordinary path",
 }
@@ -100,10 +106,11 @@ class Nowhere:
         await self._written
 
 
-def request(kind: str = "plain", sequence: int = 0) -> bytes:
+def request(kind: str = "plain", sequence: int = 0, topic_id: bytes = ZERO_UUID) -> bytes:
     """One framed request; `sequence` counts the records of a producer."""
-    if kind in ("fetch", "fetch-partitions"):
-        return _fetch_request(1 if kind == "fetch" else PARTITIONS)
+    if kind.startswith("fetch"):
+        version = ID_FETCH_VERSION if kind == "fetch-by-id" else FETCH_VERSION
+        return _fetch_request(PARTITIONS if kind == "fetch-partitions" else 1, version, topic_id)
     is_known = kind in ("idempotent", "transactional")
     batch = encode_batch(
         [Record(offset=0, timestamp=int(time.time() * 1000), key=None, value=bytes(100))],
@@ -116,16 +123,17 @@ def request(kind: str = "plain", sequence: int = 0) -> bytes:
     numbers = range(PARTITIONS if kind == "partitions" else 1)
     data = [PartitionProduceData(number, memoryview(batch)) for number in numbers]
     transactional_id = TRANSACTIONAL_ID if kind == "transactional" else None
-    message = ProduceRequest(transactional_id, -1, 30_000, [TopicProduceData(TOPIC, partition_data=data)])
-    return b"".join(frame_request(0, VERSION, 1, "bench", write_request(message, VERSION)))
+    message = ProduceRequest(transactional_id, -1, 30_000, [TopicProduceData(TOPIC, topic_id, data)])
+    version = ID_VERSION if kind == "by-id" else VERSION
+    return b"".join(frame_request(0, version, 1, "bench", write_request(message, version)))
 
 
-def _fetch_request(partitions: int) -> bytes:
+def _fetch_request(partitions: int, version: int, topic_id: bytes) -> bytes:
     rows = [fetch.FetchPartition(number, fetch_offset=0, partition_max_bytes=1) for number in range(partitions)]
     message = fetch.FetchRequest(
-        max_wait_ms=0, min_bytes=1, session_epoch=-1, topics=[fetch.FetchTopic(TOPIC, partitions=rows)]
+        max_wait_ms=0, min_bytes=1, session_epoch=-1, topics=[fetch.FetchTopic(TOPIC, topic_id, rows)]
     )
-    return b"".join(frame_request(1, FETCH_VERSION, 1, "bench", fetch.write_request(message, FETCH_VERSION)))
+    return b"".join(frame_request(1, version, 1, "bench", fetch.write_request(message, version)))
 
 
 class AskedAlways:
@@ -186,7 +194,7 @@ class OneConnection:
         self._arriving = request() * TOGETHER if arriving is None else arriving
 
     def read(self, times: int) -> None:
-        """Receive `TOGETHER` requests, so many times."""
+        """Receive the bytes of one read, so many times."""
         for _ in range(times):
             self.receive(self._arriving)
 
@@ -200,8 +208,11 @@ class OneConnection:
 class OneKind:
     """One kind of request and its connection."""
 
-    def __init__(self, kind: str, broker: BrokerHere, authorizer: Authorizer | None) -> None:
+    def __init__(self, kind: str, broker: BrokerHere, authorizer: Authorizer | None, together: int = TOGETHER) -> None:
+        """`together` requests arrive in one read."""
         self._kind = kind
+        self._together = together
+        self._topic_id = ZERO_UUID
         self._connection = OneConnection(broker, authorizer=authorizer)
         self._sequence = 0
         self._answer_bytes = 0
@@ -210,8 +221,8 @@ class OneKind:
     def make(self, reads: int) -> list[bytes]:
         """The bytes of so many reads."""
         if self._kind in ("idempotent", "transactional"):
-            return [b"".join(self._next() for _ in range(TOGETHER)) for _ in range(reads)]
-        return [request(self._kind) * TOGETHER] * reads
+            return [b"".join(self._next() for _ in range(self._together)) for _ in range(reads)]
+        return [request(self._kind, topic_id=self._topic_id) * self._together] * reads
 
     def _next(self) -> bytes:
         self._sequence += 1
@@ -231,6 +242,7 @@ class OneKind:
             partition = broker.node.broker.lookup.led(TOPIC, number)
             assert isinstance(partition, Partition)
             partition.log.producers.requires_verification = False
+            self._topic_id = partition.topic_id
             written = partition.append_now(first)
             assert written is not None
             if written.durable is not None:
@@ -257,28 +269,31 @@ def _refuse(_: KafkaConnection, fault: BaseException) -> None:
     raise fault
 
 
-async def run(kind: str, authorizer: Authorizer | None, *, is_profiled: bool, reads_only: int | None) -> None:
+async def run(
+    kind: str, authorizer: Authorizer | None, *, together: int, is_profiled: bool, reads_only: int | None
+) -> None:
+    reads_of_round = READS * TOGETHER // together
     with tempfile.TemporaryDirectory() as folder:
         async with BrokerHere(data_dir=folder) as broker:
             await broker.create_topic(TOPIC, PARTITIONS, configs=FLUSHED if kind == "durable" else UNFLUSHED)
-            one = OneKind(kind, broker, authorizer)
+            one = OneKind(kind, broker, authorizer, together)
             await one.begin(broker)
             if reads_only is not None:
                 await one.run(one.make(reads_only))
                 return
-            await one.run(one.make(READS))
+            await one.run(one.make(reads_of_round))
             if is_profiled:
-                reads = one.make(READS * ROUNDS)
+                reads = one.make(reads_of_round * ROUNDS)
                 with cProfile.Profile() as profile:
                     await one.run(reads)
                 pstats.Stats(profile).sort_stats("tottime").print_stats(40)
                 return
             found: list[float] = []
             for _ in range(ROUNDS):
-                reads = one.make(READS)
+                reads = one.make(reads_of_round)
                 began = time.process_time_ns()
                 await one.run(reads)
-                found.append((time.process_time_ns() - began) / (READS * TOGETHER * 1000))
+                found.append((time.process_time_ns() - began) / (reads_of_round * together * 1000))
             print(f"{min(found):.2f} us of CPU time per request at best, {statistics.median(found):.2f} in the middle")
 
 
@@ -290,12 +305,13 @@ def main(arguments: Sequence[str]) -> None:
     behind.add_argument("--authorized", action="store_true", help="behind an authorizer that allows everything")
     behind.add_argument("--rules", type=int, metavar="N", help="behind the built-in authorizer with so many rules")
     parser.add_argument("--profile", action="store_true", help="where it goes, by function; everything takes longer")
-    parser.add_argument("--reads", type=int, metavar="N", help=f"make N reads of {TOGETHER} requests, measure nothing")
+    parser.add_argument("--together", type=int, default=TOGETHER, metavar="N", help="requests in one read")
+    parser.add_argument("--reads", type=int, metavar="N", help="make N reads, measure nothing")
     given = parser.parse_args(arguments)
     authorizer = (
         AclAuthorizer(Rules(given.rules)) if given.rules is not None else AllowAll() if given.authorized else None
     )
-    asyncio.run(run(given.kind, authorizer, is_profiled=given.profile, reads_only=given.reads))
+    asyncio.run(run(given.kind, authorizer, together=given.together, is_profiled=given.profile, reads_only=given.reads))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
     python -m bench.request_pairs OTHER/src                           this tree against another one
     python -m bench.request_pairs OTHER/src --pairs 21 -- --kind fetch
+    python -m bench.request_pairs OTHER/src --pairs 21 -- --together 1        one request in each read
     python -m bench.request_pairs . --other-arguments="" -- --authorized    this tree with an option against without
     python -m bench.request_pairs OTHER/src --instructions            instructions by valgrind: exact on a busy machine
 
@@ -56,7 +57,12 @@ def count_instructions(source: Path, arguments: Sequence[str]) -> float:
     Requests of idempotent and transactional producers are made on the way, and count.
     """
     few, many = (_instructions(source, [*arguments, "--reads", str(reads)]) for reads in _READS)
-    return (many - few) / ((_READS[1] - _READS[0]) * TOGETHER)
+    return (many - few) / ((_READS[1] - _READS[0]) * _together(arguments))
+
+
+def _together(arguments: Sequence[str]) -> int:
+    """How many requests `bench.request` puts into one read."""
+    return int(arguments[arguments.index("--together") + 1]) if "--together" in arguments else TOGETHER
 
 
 def _instructions(source: Path, arguments: Sequence[str]) -> int:
