@@ -15,6 +15,7 @@ from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.dispatch import Dispatcher
 from qanat.testing import BrokerHere
 from qanat.wire.kafka.headers import frame_request
+from qanat.wire.kafka.layouts import ZERO_UUID
 from qanat.wire.kafka.messages import fetch
 from qanat.wire.kafka.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData, write_request
 from qanat.wire.records import Record, encode_batch
@@ -39,19 +40,27 @@ def produce_frame(
     timeout_ms: int = 30_000,
     transactional_id: str | None = None,
     topic: str = TOPIC,
+    topic_id: bytes = ZERO_UUID,
 ) -> bytes:
     """A request of one batch, with its size."""
     data = PartitionProduceData(0, memoryview(batch))
-    request = ProduceRequest(transactional_id, acks, timeout_ms, [TopicProduceData(topic, partition_data=[data])])
+    request = ProduceRequest(transactional_id, acks, timeout_ms, [TopicProduceData(topic, topic_id, [data])])
     return b"".join(map(bytes, frame_request(0, version, 1, CLIENT_ID, write_request(request, version))))
 
 
 def fetch_frame(
-    version: int = 11, *, topic: str = TOPIC, offset: int = 0, epoch: int = -1, room: int = 1 << 20, **fields: Any
+    version: int = 11,
+    *,
+    topic: str = TOPIC,
+    topic_id: bytes = ZERO_UUID,
+    offset: int = 0,
+    epoch: int = -1,
+    room: int = 1 << 20,
+    **fields: Any,
 ) -> bytes:
     """A request for the records of the topic from an offset on, with its size."""
     row = fetch.FetchPartition(0, epoch, fetch_offset=offset, partition_max_bytes=room)
-    topics = [fetch.FetchTopic(topic, partitions=[row])]
+    topics = [fetch.FetchTopic(topic, topic_id, [row])]
     request = fetch.FetchRequest(**{"max_wait_ms": 0, "min_bytes": 1, "session_epoch": -1, "topics": topics, **fields})
     return b"".join(map(bytes, frame_request(1, version, 1, CLIENT_ID, fetch.write_request(request, version))))
 
@@ -79,12 +88,23 @@ class ProducerHere:
             self.connection.buffer_updated(len(part))
 
     async def settled(self) -> None:
-        """Return once no answer waits."""
+        """Return once no answer waits, and all are sent."""
         async with asyncio.timeout(30):
-            for _ in range(5):
+            idle_turns = 0
+            while idle_turns < 5:
                 await asyncio.sleep(0)
-            while any(one.parked for one in self.dispatcher.counters.by_api.values()):  # noqa: ASYNC110 - as below
-                await asyncio.sleep(0)
+                is_parked = any(one.parked for one in self.dispatcher.counters.by_api.values())
+                idle_turns = 0 if is_parked else idle_turns + 1
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its connection has ended."""
+        return bool(self.faults) or self.transport.is_closed
+
+    @property
+    def seen_faults(self) -> list[object]:
+        """The faults that ended the connection, and whether the broker closed it."""
+        return [[f"{type(one).__name__}: {one}" for one in self.faults], self.transport.is_closed]
 
     async def answer(self) -> bytes:
         """The next answer, with its size; waited for."""

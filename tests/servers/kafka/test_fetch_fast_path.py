@@ -9,10 +9,12 @@ from struct import unpack_from
 from typing import Any, cast
 
 import pytest
+from tests.servers.kafka.two_brokers import end_wait
 from tests.servers.test_connection import PlayedTransport
 from tests.wire.kafka.test_fast_fetch import framed
 
 from qanat.api.api_table import ServedApi
+from qanat.api.records.parked_response import ParkedResponse
 from qanat.api.request_context import RequestContext
 from qanat.broker.replicas.partition import EndMarker, Partition
 from qanat.cluster.topics import decide_delete
@@ -21,7 +23,7 @@ from qanat.servers.kafka.connection import KafkaConnection
 from qanat.servers.kafka.connection_limits import ConnectionLimits
 from qanat.servers.kafka.dispatch import Dispatcher
 from qanat.testing import BrokerHere
-from qanat.wire.kafka.fast_fetch import VERSION
+from qanat.wire.kafka.fast_fetch import FIRST_VERSION
 from qanat.wire.kafka.messages import fetch as codec
 from qanat.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from qanat.wire.kafka.registry import ApiKey
@@ -29,6 +31,7 @@ from qanat.wire.records import Record, encode_batch
 
 TOPIC = "orders"
 LONG_MS = 60_000
+SHORT_S = 0.05
 
 
 def _handled(served: ServedApi, request: Any, context: RequestContext) -> Any:
@@ -70,7 +73,7 @@ class Client:
         found, data, position = [], memoryview(self.transport.everything), 0
         while position < len(data):
             (size,) = unpack_from(">i", data, position)
-            found.append(codec.read_response(data[position : position + 4 + size], VERSION, position=8))
+            found.append(codec.read_response(data[position : position + 4 + size], FIRST_VERSION, position=8))
             position += 4 + size
         return found
 
@@ -190,11 +193,8 @@ async def test_a_fetch_parked_at_a_deleted_topic_is_answered() -> None:
 
 async def test_aborted_transactions_are_named() -> None:
     async with running() as broker:
-        coordinator_partition(broker).log.producers.requires_verification = False
-        await append(broker, producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True)
-        marked = coordinator_partition(broker).append_marker(EndMarker(5, 0, 0, is_commit=False))
-        if marked is not None:
-            await marked
+        await begin_transaction(broker, 5)
+        await abort_transaction(broker, 5)
         client, patient = Client(broker), Client(broker)
         client.ask()
 
@@ -215,6 +215,67 @@ async def test_nothing_is_left_of_a_client_that_has_gone() -> None:
         await append(broker)
         await asyncio.sleep(0)
         assert client.transport.everything == b""
+
+
+async def test_a_client_that_leaves_while_it_waits_is_counted() -> None:
+    async with running() as broker:
+        client = Client(broker)
+        client.ask(wait_ms=LONG_MS)
+        client.connection.connection_lost(None)
+
+        counters = client.dispatcher.counters.by_api[ApiKey.FETCH]
+        assert (counters.requests, counters.parked, counters.duration_s.count) == (1, 0, 0)
+        assert counters.request_bytes > 0
+
+
+# What is parked on the fast path and then needs the ordinary one.
+
+
+async def begin_transaction(broker: BrokerHere, producer_id: int, value: bytes = b"value") -> None:
+    coordinator_partition(broker).log.producers.requires_verification = False
+    await append(broker, value, producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True)
+
+
+async def abort_transaction(broker: BrokerHere, producer_id: int) -> None:
+    marked = coordinator_partition(broker).append_marker(EndMarker(producer_id, 0, 0, is_commit=False))
+    if marked is not None:
+        await marked
+
+
+async def test_an_abort_while_it_waits_does_not_prolong_the_wait() -> None:
+    async with running() as broker:
+        await begin_transaction(broker, 5)
+        client = Client(broker)
+        client.ask(wait_ms=LONG_MS, min_bytes=10_000)
+        await abort_transaction(broker, 5)
+        await asyncio.sleep(SHORT_S)
+        (parked,) = client.connection._cancellables
+        end_wait(parked)
+
+        found = await client.answer()
+        assert [(one.producer_id, one.first_offset) for one in found.aborted_transactions or []] == [(5, 0)]
+        counters = client.dispatcher.counters.by_api[ApiKey.FETCH]
+        assert (counters.requests, counters.parked, counters.duration_s.count) == (1, 0, 1)
+        assert counters.duration_s.total >= SHORT_S > counters.loop_s
+
+
+async def test_what_goes_on_on_the_ordinary_path_waits_for_the_rest_of_its_time() -> None:
+    async with running() as broker:
+        await begin_transaction(broker, 5)
+        client = Client(broker)
+        client.ask(wait_ms=LONG_MS, min_bytes=400)
+        await abort_transaction(broker, 5)
+        await asyncio.sleep(SHORT_S)
+        await begin_transaction(broker, 6, bytes(400))  # Enough is written, and not enough of it may be read.
+        await until(lambda: any(isinstance(one, ParkedResponse) for one in client.connection._cancellables))
+
+        (waiting,) = client.connection._cancellables
+        assert isinstance(waiting, ParkedResponse)
+        assert 0 < waiting._parked.remaining_ms <= LONG_MS - SHORT_S * 1000
+        assert (client.parked, client.transport.everything) == (1, b"")
+        end_wait(waiting)
+        assert [one.producer_id for one in (await client.answer()).aborted_transactions or []] == [5]
+        assert client.parked == 0
 
 
 async def test_answers_keep_their_order() -> None:

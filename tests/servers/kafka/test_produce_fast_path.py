@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +13,7 @@ from qanat.log.admission import admit
 from qanat.log.flush_state import FlushJob
 from qanat.model.error_codes import ErrorCode
 from qanat.model.errors import StorageError
+from qanat.model.ids import TopicId
 from qanat.servers.kafka.dispatch import Dispatcher
 from qanat.servers.kafka.produce_fast_path import FAST_BYTES, is_sound
 from qanat.testing import BrokerHere
@@ -62,7 +64,7 @@ def test_any_other_batch_is_looked_at_by_those_who_admit_it(is_so: Callable[[], 
     assert not is_so()
 
 
-@pytest.mark.parametrize("version", [3, 7, 9, 12])
+@pytest.mark.parametrize("version", [3, 7, 9, 12, 13])
 async def test_batches_of_all_producers_take_the_fast_path(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain and compressed ones, of idempotent producers, repeated ones, and those in an open transaction."""
     ordinary: list[bytes] = []
@@ -70,14 +72,15 @@ async def test_batches_of_all_producers_take_the_fast_path(version: int, monkeyp
     async with BrokerHere() as broker:
         await broker.create_topic(TOPIC)
         producer = ProducerHere(broker)
-        log = broker.node.broker.local_replicas.writable[TOPIC, 0].log
+        partition = broker.node.broker.local_replicas.writable[TOPIC, 0]
+        log, topic_id = partition.log, partition.topic_id
         log.producers.requires_verification = False
         log.append(admit(opening(0), log.settings, 0, 1000), 0, 0)
         repeated = one_batch(producer_id=7, producer_epoch=0, base_sequence=0)
         for batch in (one_batch(), one_batch(codec=Codec.LZ4), repeated, repeated):
-            producer.send(produce_frame(batch, version))
+            producer.send(produce_frame(batch, version, topic_id=topic_id))
             assert await producer.answer()
-        producer.send(produce_frame(opening(1), version, transactional_id="id"))
+        producer.send(produce_frame(opening(1), version, transactional_id="id", topic_id=topic_id))
         assert await producer.answer()
 
         assert (ordinary, log.end_offset) == ([], 5)
@@ -96,7 +99,7 @@ def hang(job: FlushJob) -> None:
     time.sleep(0.5)
 
 
-@pytest.mark.parametrize("version", [7, 8, 9, 12])
+@pytest.mark.parametrize("version", [7, 8, 9, 12, 13])
 @pytest.mark.parametrize(
     ("run", "timeout_ms", "code"),
     [(fail, 30_000, ErrorCode.KAFKA_STORAGE_ERROR), (hang, 0, ErrorCode.REQUEST_TIMED_OUT)],
@@ -106,13 +109,15 @@ async def test_a_batch_that_does_not_become_durable_is_refused_as_on_the_ordinar
     version: int, run: Callable[[FlushJob], None], timeout_ms: int, code: ErrorCode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers: list[bytes] = []
+    topic_id = TopicId(uuid.UUID(int=1))
     for is_fast in (True, False):
         async with BrokerHere() as broker:
+            broker.node.broker.metadata_changes.new_topic_id = lambda: topic_id  # type: ignore[method-assign]
             await broker.create_topic(TOPIC, configs={"flush.messages": 1})
             producer = ProducerHere(broker, is_fast=is_fast)
             with monkeypatch.context() as patch:
                 patch.setattr(FlushJob, "run", run)
-                producer.send(produce_frame(one_batch(), version, timeout_ms=timeout_ms))
+                producer.send(produce_frame(one_batch(), version, timeout_ms=timeout_ms, topic_id=topic_id.value.bytes))
                 answers.append(await producer.answer())
             counters = producer.dispatcher.counters.by_api[ApiKey.PRODUCE]
             assert (counters.errors, counters.requests, counters.parked) == ({code: 1}, 1, 0)

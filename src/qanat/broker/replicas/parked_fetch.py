@@ -44,6 +44,11 @@ class ParkedFetch:
         self._timer = loop.call_later(max_wait_s, self._read, True)
         fetch.wait_for_more(self._wake)
 
+    @property
+    def remaining_ms(self) -> int:
+        """How long it may still wait."""
+        return max(round((self._timer.when() - self._loop.time()) * 1000), 0)
+
     def stop(self) -> None:
         """Wait no longer."""
         if not self.is_over:

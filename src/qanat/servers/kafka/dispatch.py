@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
@@ -66,7 +65,7 @@ class Dispatcher(FastDispatch):
             for key, counters in self.counters.by_api.items()
         }
         produce_fast_path = ProduceFastPath(broker, self._accounting[ApiKey.PRODUCE])
-        fetch_fast_path = FetchFastPath(broker, self._accounting[ApiKey.FETCH], self._handle_parked)
+        fetch_fast_path = FetchFastPath(broker, self._accounting[ApiKey.FETCH], self._go_on)
         super().__init__(broker, produce_fast_path, fetch_fast_path, self._handle)
         self.codec_worker = CodecWorker()
 
@@ -74,11 +73,28 @@ class Dispatcher(FastDispatch):
         """End the worker; no frame comes after this."""
         self.codec_worker.close()
 
-    def _handle_parked(self, frame: memoryview, connection: KafkaConnection) -> Answer | Parked | DeferredAnswer:
-        """Handle a request that the fast path of Fetch parked and cannot answer."""
-        outcome = self._handle(frame, connection, perf_counter())
-        assert not isinstance(outcome, Coroutine), "a single Fetch never holds the requests behind it"
-        return outcome
+    def _go_on(
+        self, frame: memoryview, connection: KafkaConnection, began: float, wait_ms: int
+    ) -> Answer | Parked | DeferredAnswer:
+        """Answer a Fetch that the fast path counted and parked, and cannot answer; it waits on for so long."""
+        header = read_request_header(frame)
+        served = SERVED[header.api_key]
+        request = served.api.codec.read_request(frame, header.api_version, header.body_position)
+        request.max_wait_ms = wait_ms
+        context = RequestContext(self._broker, connection, header)
+        response = self._respond(served, request, context)
+        pending = PendingRequest(served, header, connection, self._accounting[header.api_key], began, context)
+        if isinstance(response, SyncFuture):
+            return _SyncAnswer(response, pending)
+        if isinstance(response, asyncio.Future):
+            return self._when_done(response, pending)
+        assert isinstance(response, Struct), "a Fetch of one partition never holds the requests behind it"
+        return _answer(response, pending)
+
+    def _respond(self, served: ServedApi, request: Any, context: RequestContext) -> Any:
+        if self.interceptor is None:
+            return served.handle(request, context)
+        return self.interceptor(served, request, context)
 
     def _handle(self, frame: memoryview, connection: KafkaConnection, began: float) -> Outcome:
         header = read_request_header(frame)
@@ -144,10 +160,7 @@ class Dispatcher(FastDispatch):
         """Decode in a worker while the requests behind it wait; the handler sees that the request is long."""
         request = await self.codec_worker.read(pending.served, pending.header, frame)
         await pending.context.yielder.yield_now()
-        if self.interceptor is None:
-            response = pending.served.handle(request, pending.context)
-        else:
-            response = self.interceptor(pending.served, request, pending.context)
+        response = self._respond(pending.served, request, pending.context)
         if isinstance(response, asyncio.Future):
             return self._when_done(response, pending)
         if isinstance(response, Coroutine):

@@ -3,7 +3,8 @@
 It answers as `api.records.fetch` does and makes nothing that this request does not need: after an answer of a
 megabyte, or a millisecond's wait, the processor's caches hold nothing of ours, and every line of code is loaded anew.
 A request that is not of this form (`wire.kafka.fast_fetch`), whose records are not in memory or have aborted
-transactions, or that is refused, takes the ordinary path from the start: reading changes nothing.
+transactions, or that is refused, takes the ordinary path from the start: reading changes nothing. One that turns out to
+be such after it was parked goes on there, for the rest of its time.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from qanat.model.errors import QanatError
 from qanat.security.authorization import Operation, ResourceKind
 from qanat.servers.kafka.connection import Answer, DeferredAnswer, KafkaConnection, Outcome, Parked
 from qanat.servers.request_accounting import RequestAccounting
-from qanat.wire.kafka.fast_fetch import FastFetch, read_fast_fetch, write_fast_fetch_head
+from qanat.wire.kafka.fast_fetch import FastFetch, read_fast_fetch, write_fast_fetch
 
 if TYPE_CHECKING:
     from qanat.wire.kafka.writing import Chunk
 
-Handle = Callable[[memoryview, KafkaConnection], Answer | Parked | DeferredAnswer]
+GoOn = Callable[[memoryview, KafkaConnection, float, int], Answer | Parked | DeferredAnswer]
+"""Takes the frame of a parked fetch, its connection, when it began and how many milliseconds it may still wait."""
 
 _READ, _TOPIC = Operation.READ, ResourceKind.TOPIC  # Looked up once: attribute access on an enumeration is slow.
 
@@ -32,12 +34,13 @@ _READ, _TOPIC = Operation.READ, ResourceKind.TOPIC  # Looked up once: attribute 
 class FetchFastPath:
     """Answers single-partition fetches of all connections of one listener."""
 
-    def __init__(self, broker: Broker, accounting: RequestAccounting, handle: Handle) -> None:
-        """`handle` is the ordinary path."""
-        self._writable = broker.local_replicas.writable
+    def __init__(self, broker: Broker, accounting: RequestAccounting, go_on: GoOn) -> None:
+        """`go_on` is the ordinary path for a fetch that is counted and has waited."""
+        self._by_name = broker.local_replicas.writable
+        self._by_id = broker.local_replicas.by_id
         self._settings = broker.settings
         self.accounting = accounting
-        self.handle = handle
+        self.go_on = go_on
 
     def try_handle(
         self, frame: memoryview, connection: KafkaConnection, permissions: Permissions | None, began: float
@@ -49,16 +52,21 @@ class FetchFastPath:
         request = read_fast_fetch(frame)
         if request is None:
             return None
-        partition = self._writable.get((request.topic, request.partition))
+        topic = request.topic
+        if isinstance(topic, str):
+            partition = self._by_name.get((topic, request.partition))
+        else:
+            partition = self._by_id.get((topic, request.partition))
         if partition is None or (permissions is not None and not permissions.allow(_READ, _TOPIC, partition.topic)):
             return None
         answer, size = self.read(request, partition)
-        if answer is not None and size < request.min_bytes and request.max_wait_ms > 0:
+        if answer is None:
+            return None
+        self.accounting.arrived(len(frame))
+        if size < request.min_bytes and request.max_wait_ms > 0:
             self.accounting.handled(began)
             return _ParkedAnswer(self, frame, request, partition, connection, permissions, size, began)
-        if answer is not None:
-            self.accounting.arrived(len(frame))
-            self.accounting.answered_at_once(began, len(answer[0]) + size)
+        self.accounting.answered_at_once(began, sum(map(len, answer)))
         return answer
 
     def read(self, request: FastFetch, partition: Partition) -> tuple[list[Chunk] | None, int]:
@@ -78,7 +86,7 @@ class FetchFastPath:
         if views and request.is_committed and log.may_have_aborted(offset):
             return None, 0
         size = sum(map(len, views))
-        return [write_fast_fetch_head(request, high, stable, log.log_start_offset, size), *views], size
+        return write_fast_fetch(request, high, stable, log.log_start_offset, views, size), size
 
 
 class _ParkedAnswer(DeferredAnswer):
@@ -141,11 +149,11 @@ class _ParkedAnswer(DeferredAnswer):
             answer, size = self._read()
             if answer is None:
                 self._stop()
-                self._send(self._fetches.handle(self._frame, self._connection))
+                wait_ms = 0 if is_late else self._parked.remaining_ms
+                self._send(self._fetches.go_on(self._frame, self._connection, self._began, wait_ms))
             elif size >= self._request.min_bytes or is_late:
                 self._stop()
-                self._fetches.accounting.arrived(len(self._frame))
-                self._fetches.accounting.answered(self._began, len(answer[0]) + size)
+                self._fetches.accounting.answered(self._began, sum(map(len, answer)))
                 self._send(answer)
             else:
                 self._needed_bytes = self._partition.readable_bytes + self._request.min_bytes - size

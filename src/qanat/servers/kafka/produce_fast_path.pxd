@@ -6,14 +6,16 @@ from qanat.servers.kafka.connection cimport KafkaConnection
 from qanat.servers.request_accounting cimport RequestAccounting
 from qanat.wire.kafka.fast_produce cimport FastHeader, FastProduce, read_fast_produce
 
-cdef int ALL, NONE
+cdef int ALL, NONE, TOPIC_IDS_FROM
 
 cdef class ProduceFastPath:
     cdef public object broker, ack_timeouts
     cdef public RequestAccounting accounting
-    cdef dict _writable
+    cdef dict _writable, _by_id
     @cython.locals(request=FastProduce, partition=Partition, written=Written, accounting=RequestAccounting, acks=int, elapsed_s=double)
     cpdef try_handle(self, frame, KafkaConnection connection, Permissions permissions, double began)
+    @cython.locals(led=Partition)
+    cdef Partition _find(self, FastProduce request)
 
 @cython.locals(header=FastHeader)
 cpdef Written append(FastProduce request, batch, Partition partition)

@@ -37,7 +37,7 @@ from qanat.wire.kafka.messages.produce import (
 )
 from qanat.wire.kafka.registry import ApiKey
 
-ALL, NONE = -1, 0  # C constants, the same as in `api.records.append`.
+ALL, NONE, TOPIC_IDS_FROM = -1, 0, 13  # C constants, the same as in `api.records`.
 # Looked up once: attribute access on an enumeration is slow.
 _WRITE, _TOPIC, _TRANSACTIONAL_ID = Operation.WRITE, ResourceKind.TOPIC, ResourceKind.TRANSACTIONAL_ID
 FAST_BYTES = 16 * 1024
@@ -61,6 +61,7 @@ class ProduceFastPath:
         self.accounting = accounting
         self.ack_timeouts = broker.ack_timeouts
         self._writable = broker.local_replicas.writable
+        self._by_id = broker.local_replicas.by_id
 
     def try_handle(
         self, frame: memoryview, connection: KafkaConnection, permissions: Permissions | None, began: float
@@ -72,12 +73,11 @@ class ProduceFastPath:
         request = read_fast_produce(frame)
         if request is None:
             return ORDINARY_PATH
-        at = (request.name.decode(), request.index)
-        partition = self._writable.get(at)
+        partition = self._find(request)
         acks = request.acks
-        if (refused_batches := connection.refused_batches) and at in refused_batches:
-            return ORDINARY_PATH
         if partition is None or (acks == ALL and partition.leader is not None and partition.lacks_replicas):
+            return ORDINARY_PATH
+        if (refused_batches := connection.refused_batches) and partition.at in refused_batches:
             return ORDINARY_PATH
         if permissions is not None and not may_write(request, partition.topic, permissions):
             return ORDINARY_PATH
@@ -89,7 +89,7 @@ class ProduceFastPath:
         if acks == ALL and written.durable is not None:
             accounting.handled(began)
             accounting.parked()
-            # Not the frame: its buffer receives the next requests.
+            # Not the frame: what waits needs no batch.
             client_id = bytes(frame[CLIENT_ID_AT : request.client_id_end])
             return _DurableAnswer(self, request, partition, written, client_id, connection, began)
         answer = b""
@@ -102,6 +102,13 @@ class ProduceFastPath:
             client_id = bytes(frame[CLIENT_ID_AT : request.client_id_end])
             accounting.log_slow(elapsed_s, client_id.decode(), connection.peer)
         return None if acks == NONE else [answer]
+
+    def _find(self, request: FastProduce) -> Partition | None:
+        """The partition, if clients may write to it here."""
+        if request.version < TOPIC_IDS_FROM:
+            return self._writable.get((request.topic.decode(), request.index))
+        led = self._by_id.get((request.topic, request.index))
+        return None if led is None else self._writable.get(led.at)
 
 
 def append(request: FastProduce, batch: memoryview, partition: Partition) -> Written | None:
@@ -202,7 +209,12 @@ class _DurableAnswer(DeferredAnswer):
         errors[fault.code] = errors.get(fault.code, 0) + 1
         part = PartitionProduceResponse(request.index)
         refuse_part(part, fault)
-        response = ProduceResponse([TopicProduceResponse(request.name.decode(), partition_responses=[part])])
+        topic = TopicProduceResponse(partition_responses=[part])
+        if request.version < TOPIC_IDS_FROM:
+            topic.name = request.topic.decode()
+        else:
+            topic.topic_id = request.topic
+        response = ProduceResponse([topic])
         add_leader_hints(response, self._paths.broker, self._connection)
         body = write_response(response, request.version)
         return b"".join(frame_response(ApiKey.PRODUCE, request.version, request.correlation_id, body))

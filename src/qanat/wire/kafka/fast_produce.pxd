@@ -5,8 +5,8 @@ from cpython.memoryview cimport PyMemoryView_GET_BUFFER
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 cdef bint COMPILED
-cdef int FIRST_VERSION, FLEXIBLE_FROM, LAST_VERSION, ZSTD_FROM, START_FROM, ERRORS_FROM, SMALLEST_BATCH
-cdef int FIRST_ANSWER, START_ANSWER, ERRORS_ANSWER, FLEXIBLE_ANSWER
+cdef int FIRST_VERSION, FLEXIBLE_FROM, TOPIC_IDS_FROM, LAST_VERSION, ZSTD_FROM, START_FROM, ERRORS_FROM, SMALLEST_BATCH
+cdef int FIRST_ANSWER, START_ANSWER, ERRORS_ANSWER, FLEXIBLE_ANSWER, TOPIC_ID_ANSWER, TOPIC_ID_SIZE
 cdef int LENGTH_AT, BYTES_BEFORE_LENGTH, MAGIC_AT, CRC_AT, ATTRIBUTES_AT, LAST_DELTA_AT, MAX_TIMESTAMP_AT, PRODUCER_ID_AT, COUNT_AT
 cdef int PRODUCER_EPOCH_AT, BASE_SEQUENCE_AT, CODECS, LAST_CODEC, ZSTD, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL
 
@@ -21,7 +21,7 @@ cdef class FastHeader:
 cdef class FastProduce:
     cdef readonly int32_t version, correlation_id, acks, timeout_ms, index
     cdef readonly Py_ssize_t start, end, client_id_end
-    cdef readonly bytes name, transactional_id
+    cdef readonly bytes topic, transactional_id
     cdef readonly FastHeader header
 
 @cython.locals(value=int)
@@ -43,6 +43,8 @@ cdef FastProduce _read(const unsigned char* data, Py_ssize_t size)
 cdef FastProduce _plain(const unsigned char* data, Py_ssize_t position, Py_ssize_t size, FastProduce request)
 @cython.locals(length=Py_ssize_t, shift=int)
 cdef FastProduce _flexible(const unsigned char* data, Py_ssize_t position, Py_ssize_t size, FastProduce request)
+@cython.locals(length=Py_ssize_t)
+cdef Py_ssize_t _flexible_topic(const unsigned char* data, Py_ssize_t position, Py_ssize_t size, FastProduce request) except -1
 @cython.locals(at=Py_ssize_t)
 cdef bint _is_plain_name(const unsigned char* data, Py_ssize_t position, Py_ssize_t length) noexcept
 @cython.locals(attributes=int)
@@ -61,7 +63,7 @@ cdef inline unsigned char* bytes_start(bytes data) noexcept:
 cpdef bytes write_fast_produce(FastProduce request, int64_t base_offset, int64_t append_time_ms, int64_t log_start_offset)
 @cython.locals(size=Py_ssize_t)
 cdef Py_ssize_t _answer_size(FastProduce request) except -1
-@cython.locals(version=int, is_flexible=bint, name=bytes, length=Py_ssize_t, at=Py_ssize_t, place=Py_ssize_t)
+@cython.locals(version=int, is_flexible=bint, topic=bytes, length=Py_ssize_t, at=Py_ssize_t, place=Py_ssize_t)
 cdef int _answer(
     unsigned char* target, Py_ssize_t size, FastProduce request,
     int64_t base_offset, int64_t append_time_ms, int64_t log_start_offset

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 COMPILED = not __file__.endswith(".py")
 FIRST_VERSION = 3
 FLEXIBLE_FROM = 9
-LAST_VERSION = 12
-"""Later versions name topics by id."""
+TOPIC_IDS_FROM = 13
+LAST_VERSION = 13
 ZSTD_FROM = 7
 START_FROM = 5
 ERRORS_FROM = 8
@@ -27,7 +27,9 @@ FIRST_ANSWER = 44
 START_ANSWER = FIRST_ANSWER + 8
 ERRORS_ANSWER = START_ANSWER + 6
 FLEXIBLE_ANSWER = 51
-"""Sizes of answers without the topic's name."""
+TOPIC_ID_ANSWER = 50
+"""Sizes of answers without the topic's name or id."""
+TOPIC_ID_SIZE = 16
 CLIENT_ID_AT = 10
 SMALLEST_BATCH = 61
 LENGTH_AT = 8
@@ -89,7 +91,7 @@ class FastHeader:
 class FastProduce:
     """The fields of such a request; the batch is `frame[start:end]`, the client id ends at `client_id_end`.
 
-    `header` is None where the ordinary path must look at the batch.
+    `topic` is its id from version 13 on. `header` is None where the ordinary path must look at the batch.
     """
 
     __slots__ = (
@@ -99,9 +101,9 @@ class FastProduce:
         "end",
         "header",
         "index",
-        "name",
         "start",
         "timeout_ms",
+        "topic",
         "transactional_id",
         "version",
     )
@@ -114,7 +116,7 @@ class FastProduce:
     index: int
     start: int
     end: int
-    name: bytes
+    topic: bytes
     transactional_id: bytes | None
     header: FastHeader | None
 
@@ -202,7 +204,7 @@ def _plain(data: Buffer, position: int, size: int, request: FastProduce) -> Fast
     position += 14
     if length < 1 or position + length + 12 > size or not _is_plain_name(data, position, length):
         return None
-    request.name = bytes(data[position : position + length])
+    request.topic = bytes(data[position : position + length])
     position += length
     if int32_at(data, position) != 1:
         return None
@@ -229,12 +231,9 @@ def _flexible(data: Buffer, position: int, size: int, request: FastProduce) -> F
         return None
     request.acks = int16_at(data, position + 2)
     request.timeout_ms = int32_at(data, position + 4)
-    length = data[position + 9] - 1
-    position += 10
-    if not 1 <= length <= 126 or position + length + 10 > size or not _is_plain_name(data, position, length):
+    position = _flexible_topic(data, position + 9, size, request)
+    if position == 0:
         return None
-    request.name = bytes(data[position : position + length])
-    position += length
     if data[position] != 2:
         return None
     request.index = int32_at(data, position + 1)
@@ -255,6 +254,20 @@ def _flexible(data: Buffer, position: int, size: int, request: FastProduce) -> F
     if request.end + 3 != size or data[size - 3] != 0 or data[size - 2] != 0 or data[size - 1] != 0:
         return None
     return request if _is_usual(data, request) else None
+
+
+def _flexible_topic(data: Buffer, position: int, size: int, request: FastProduce) -> int:
+    """Note the topic; returns where its partitions are, and 0 where its name is unusual."""
+    length = TOPIC_ID_SIZE
+    if request.version < TOPIC_IDS_FROM:
+        length = data[position] - 1
+        position += 1
+        if not 1 <= length <= 126 or position + length > size or not _is_plain_name(data, position, length):
+            return 0
+    if position + length + 10 > size:
+        return 0
+    request.topic = bytes(data[position : position + length])
+    return position + length
 
 
 def _is_plain_name(data: Buffer, position: int, length: int) -> bool:
@@ -317,7 +330,9 @@ def write_fast_produce(request: FastProduce, base_offset: int, append_time_ms: i
 
 
 def _answer_size(request: FastProduce) -> int:
-    size = len(request.name)
+    size = len(request.topic)
+    if request.version >= TOPIC_IDS_FROM:
+        return size + TOPIC_ID_ANSWER
     if request.version >= FLEXIBLE_FROM:
         return size + FLEXIBLE_ANSWER
     if request.version >= ERRORS_FROM:
@@ -336,19 +351,19 @@ def _answer(
     """Fill `target`, which has the size of the answer."""
     version = request.version
     is_flexible = version >= FLEXIBLE_FROM
-    name = request.name
-    length = len(name)
+    topic = request.topic
+    length = len(topic)
     put(target, 0, size - 4, 4)
     put(target, 4, request.correlation_id, 4)
     if is_flexible:
         put(target, 8, 0, 1)
         put(target, 9, 2, 1)
-        at = put(target, 10, length + 1, 1)
+        at = 10 if version >= TOPIC_IDS_FROM else put(target, 10, length + 1, 1)
     else:
         put(target, 8, 1, 4)
         at = put(target, 12, length, 2)
     for place in range(length):
-        target[at + place] = name[place]
+        target[at + place] = topic[place]
     at = put(target, at + length, 2, 1) if is_flexible else put(target, at + length, 1, 4)
     at = put(target, at, request.index, 4)
     at = put(target, at, 0, 2)
