@@ -78,9 +78,11 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_receiving = True
         if self._head_since is None:
             self._head_since = self.loop.time()
+        scope: Any = self.scope
+        scope[BODY_BYTES] = 0
         # Streams check for room, and close connections whose clients do not read.
-        self.scope["flow"] = self.flow  # type: ignore[typeddict-unknown-key]
-        self.scope["transport"] = self.transport  # type: ignore[typeddict-unknown-key]
+        scope["flow"] = self.flow
+        scope["transport"] = self.transport
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -101,7 +103,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         super().on_body(body)
-        self.scope[BODY_BYTES] = self.scope.get(BODY_BYTES, 0) + len(body)  # type: ignore[typeddict-unknown-key]
+        scope: Any = self.scope
+        scope[BODY_BYTES] += len(body)
 
     def on_message_complete(self) -> None:
         self._is_receiving = False
