@@ -17,6 +17,7 @@ from qanat.app.node.event_loop import listen_to_signals, loop_factory
 from qanat.app.node.service_manager import ServiceManager
 from qanat.app.settings.source_value import SourceValue
 from qanat.connection.security import MEANINGS as SECURITY
+from qanat.connection.tls import context_of
 from qanat.telemetry.events import LogLevel, log_event
 
 
@@ -119,7 +120,9 @@ def _protection(flags: list[str], file: str | None) -> dict[str, str]:
     if file is not None:
         given = given.over(settings_of_file(file))
     resolved = given.over(environment).without_idle(environment)
-    resolved.security()  # Raises before anything is started.
+    security = resolved.security()  # Raises before anything is started.
+    if security.tls is not None:
+        context_of(security.tls)  # So does a file that is not there.
     return {name: value for name, value in resolved.values.items() if name in SECURITY}
 
 

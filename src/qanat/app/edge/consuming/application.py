@@ -24,7 +24,7 @@ from qanat.app.edge.consuming.operations import (
     LatestQuery,
     RecordsAnswer,
     RecordsQuery,
-    key_of,
+    latest_key_of,
     number_in_path,
     query_of,
     stored_record,
@@ -106,6 +106,8 @@ class ConsumerApplication:
             remove_index=remove_database,
         )
         begin_transfer(self._path)
+        if store.index_rebuilds:
+            log_event("index damaged: it is made again", level="warning", reason=f"{self._path}/index.db is no index")
         return store
 
     async def __aexit__(self, *_: object) -> None:
@@ -122,7 +124,8 @@ class ConsumerApplication:
         while True:
             is_done = True
             try:
-                is_done = await self._thread.call(self._chore)
+                is_done, damage = await self._thread.call(self._chore)
+                self._note_damage(damage)
             except DamagedIndexError as fault:
                 await self._rebuild(fault)
                 is_done = False
@@ -132,12 +135,17 @@ class ConsumerApplication:
             self._receiver.observe()
             await asyncio.sleep(_CHORES_S if is_done else 0)
 
-    def _chore(self, store: RecordStore) -> bool:
+    def _note_damage(self, damage: str) -> None:
+        if damage and damage != self.condition.damage:
+            log_event("records damaged", level="error", reason=damage)
+        self.condition.damage = damage
+
+    def _chore(self, store: RecordStore) -> tuple[bool, str]:
         is_done = store.catch_up()
         if is_done and time.monotonic() - self._retained_s >= _RETENTION_S:
             self._retained_s = time.monotonic()
             store.retain(time.time_ns() // 1_000_000)
-        return is_done
+        return is_done, store.damage
 
     async def _rebuild(self, fault: DamagedIndexError) -> None:
         log_event("index damaged: it is made again", level="warning", reason=str(fault))
@@ -256,7 +264,7 @@ class ConsumerApplication:
     async def _latest(self, asked: Asked) -> RecordsAnswer:
         given: LatestQuery = asked.query
         topic = topic_of(given.topic, self.settings.topics)
-        key = key_of(given.key, given.key_base64)
+        key = latest_key_of(given)
         prefix = given.prefix.encode()
 
         def answered(store: RecordStore) -> RecordsAnswer:

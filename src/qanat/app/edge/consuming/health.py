@@ -7,7 +7,10 @@ from enum import Enum
 
 
 class Status(Enum):
-    """HEALTHY: receives and serves; DEGRADED: serves what it has; UNHEALTHY: cannot store, or cannot answer."""
+    """HEALTHY: receives and serves; DEGRADED: serves what it has; UNHEALTHY: cannot store, or cannot answer.
+
+    What is damaged is DEGRADED, too: all else is served.
+    """
 
     HEALTHY = "HEALTHY"
     DEGRADED = "DEGRADED"
@@ -26,6 +29,9 @@ class Condition:
     unindexed: int = 0
     """Offsets that queries do not find yet."""
 
+    damage: str = ""
+    """What the disk has lost of what is served."""
+
     def stored(self) -> None:
         self.storage = ""
 
@@ -39,7 +45,9 @@ class Condition:
         if reasons:
             status = Status.UNHEALTHY
         else:
-            status = Status.HEALTHY if self.is_connected else Status.DEGRADED
+            status = Status.HEALTHY if self.is_connected and not self.damage else Status.DEGRADED
+        if self.damage:
+            reasons.append(self.damage)
         if not self.is_connected:
             reasons.append(f"nothing is received: {self.connection}")
         return status, reasons

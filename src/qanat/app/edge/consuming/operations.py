@@ -126,6 +126,15 @@ def key_of(key: str | None, key_base64: str | None) -> bytes | None:
         raise Problem(400, f"key_base64 is not base64: {fault}", parameter="key_base64") from None
 
 
+def latest_key_of(asked: LatestQuery) -> bytes | None:
+    """The key that is asked for; None where keys are listed."""
+    key = key_of(asked.key, asked.key_base64)
+    if key is not None and (asked.prefix or asked.cursor is not None):
+        name = "prefix" if asked.prefix else "cursor"
+        raise Problem(400, f"{name} is for listings: leave it out, or leave out the key", parameter=name)
+    return key
+
+
 def query_of(asked: RecordsQuery, topics: Sequence[str], partitions: Sequence[int]) -> Query:
     """The query that the parameters describe; `partitions` are those that are held of a single topic."""
     topic = topic_of(asked.topic, topics)

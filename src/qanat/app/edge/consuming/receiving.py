@@ -59,6 +59,8 @@ class Receiver:
         self._condition = condition
         self._counters = counters
         self._consumer: AsyncPushConsumer | None = None
+        self._told = ""
+        """Why there is no connection, as it was logged last."""
 
     def observe(self) -> None:
         """Bring what is known of the connection up to date."""
@@ -71,9 +73,18 @@ class Receiver:
             self._counters.reconnections += 1
         if was_connected != condition.is_connected:
             if condition.is_connected:
+                self._told = ""
                 log_event("connected", broker=self._address)
             else:
                 log_event("disconnected", level="warning", broker=self._address, reason=condition.connection)
+        elif consumer is not None and consumer.fault and not condition.is_connected and not self._told:
+            self._tell("not connected", consumer.fault)
+
+    def _tell(self, event: str, reason: str) -> None:
+        """Log why there is no connection, once for as long as it is so."""
+        if reason != self._told:
+            log_event(event, level="warning", broker=self._address, reason=reason)
+        self._told = reason
 
     @property
     def _address(self) -> str:
@@ -93,7 +104,7 @@ class Receiver:
                 return
             except QanatError as fault:
                 self._condition.connection = f"{self._address}: {fault}"
-                log_event("refused by the broker", level="warning", broker=self._address, reason=str(fault))
+                self._tell("refused by the broker", str(fault))
             finally:
                 self._consumer = None
                 self._condition.is_connected = False

@@ -191,6 +191,20 @@ class RecordStore:
         numbered = ((self.generations.held(at).served, at) for _, at in sorted(self.copies))
         return {key[1]: self.copies[key] for key in dict.fromkeys(numbered) if key in self.copies}
 
+    @property
+    def damage(self) -> str:
+        """Which records that are served cannot be read any more, in one sentence; empty where there are none."""
+        found = [
+            f"{at} offsets {one.first_offset} to {one.next_offset - 1}"
+            for at, copy in self.served.items()
+            for one in copy.log.damage
+        ]
+        if not found:
+            return ""
+        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+        again = f"qanat push refresh {self._group}" if self._group else "an empty data directory"
+        return f"records are damaged, and not answered any more: {', '.join(found[:3])}{more}; {again} gets them again"
+
     # What the broker sends
 
     def store(self, arrived: Iterable[Arrived], now_ms: int) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from errno import EACCES, EADDRINUSE, EPERM
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
@@ -100,8 +101,7 @@ class RestServer:
             self._server = await loop.create_server(self._protocol, self._host, self._port, backlog=1024)
         except OSError as fault:
             raise AddressInUseError(
-                f"cannot serve HTTP on {self._host}:{self._port}: {fault.strerror or fault}; "
-                "stop what is using it, or choose another CONSUMER_PORT"
+                f"cannot serve HTTP on {self._host}:{self._port}: {fault.strerror or fault}; {_advice(fault)}"
             ) from fault
         self._tick()
 
@@ -188,6 +188,14 @@ class RestServer:
             )
         if origin is not None and origin.partition(b"://")[2] != host:
             raise Problem(403, "a web page of another origin asks; ask from a program of your own")
+
+
+def _advice(fault: OSError) -> str:
+    if fault.errno == EADDRINUSE:
+        return "stop what is using it, or choose another CONSUMER_PORT"
+    if fault.errno in (EACCES, EPERM):
+        return "choose a CONSUMER_PORT from 1024 on"
+    return "CONSUMER_HOST has to be an address of this machine"
 
 
 def _problem(problem: Problem, scope: Scope) -> Reply:

@@ -121,3 +121,19 @@ def _check_texts(settings: ConsumerSettings, values: Mapping[str, SourceValue]) 
     for name in ("broker.host", "storage.data.dir", "consumer.host"):
         if name in values and not values[name].text.strip():
             raise values[name].wrong("it is empty")
+    for name in ("consumer.type", "consumer.group"):
+        if name in values and not values[name].text.isprintable():
+            raise values[name].wrong("it has characters that cannot be printed")
+    for name in ("broker.host", "consumer.host"):
+        if name in values and not _is_host(values[name].text):
+            port = name.replace("host", "port")
+            raise values[name].wrong(f"a name or an address is expected, without a scheme; {port} has the port")
+
+
+def _is_host(text: str) -> bool:
+    """Whether it may be a name or an address; of colons only addresses have several.
+
+    >>> [_is_host(text) for text in ("till-1.shop", "10.0.0.1", "::1", "http://x", "x:9092", "a b")]
+    [True, True, True, False, False, False]
+    """
+    return text.count(":") != 1 and not any(letter.isspace() or letter in "/@[]?#," for letter in text)
