@@ -25,7 +25,7 @@ FAULTS = 6
 Fault = Callable[[Stage, Random], Coroutine[Any, Any, None]]
 
 
-def _settings(stage: Stage) -> dict[str, object]:
+def client_settings(stage: Stage) -> dict[str, object]:
     servers = [f"{host}:{port}" for host, port in stage.bootstrap]
     return {"bootstrap.servers": servers, "request.timeout.ms": 5000}
 
@@ -64,7 +64,8 @@ async def _reset(stage: Stage, random: Random) -> None:
 _FAULTS: tuple[Fault, ...] = (_kill, _lose_power, _cut_off, _restart, _reset)
 
 
-async def _cause_faults(stage: Stage, random: Random) -> None:
+async def cause_faults(stage: Stage, random: Random) -> None:
+    """One fault after another; each is over, and the brokers agree again, before the next."""
     for _ in range(FAULTS):
         await asyncio.sleep(random.uniform(0.5, 2))
         await random.choice(_FAULTS)(stage, random)
@@ -86,7 +87,9 @@ class Work:
         self.handled: list[bytes] = []
 
     async def produce(self) -> None:
-        async with AsyncProducer(_settings(self._stage), delivery_timeout_ms=60_000, io=IoLoop.here()) as producer:
+        async with AsyncProducer(
+            client_settings(self._stage), delivery_timeout_ms=60_000, io=IoLoop.here()
+        ) as producer:
             while not self.is_over:
                 value = b"p%d" % len(self.sent)
                 self.sent.append((value, await producer.send(TOPIC, value, timestamp_ms=wall_ms())))
@@ -94,7 +97,7 @@ class Work:
             await producer.flush()
 
     async def transact(self) -> None:
-        async with AsyncProducer(_settings(self._stage), transactional_id="t", io=IoLoop.here()) as producer:
+        async with AsyncProducer(client_settings(self._stage), transactional_id="t", io=IoLoop.here()) as producer:
             number = 0
             while not self.is_over:
                 values = [b"t%d-%d" % (number, part) for part in range(3)]
@@ -110,7 +113,7 @@ class Work:
                 await asyncio.sleep(0.1)
 
     async def consume(self) -> None:
-        settings = {**_settings(self._stage), "group.id": "g", "auto.offset.reset": "earliest"}
+        settings = {**client_settings(self._stage), "group.id": "g", "auto.offset.reset": "earliest"}
         settings |= {"isolation.level": "read_committed", "enable.auto.commit": False}
         async with AsyncConsumer(settings, TOPIC, io=IoLoop.here()) as consumer:
             while not self._has_read_all(consumer):
@@ -139,7 +142,7 @@ def test_what_is_acknowledged_is_there_once_and_in_order(seed: int) -> None:
         work = Work(stage)
         writing = [asyncio.create_task(one()) for one in (work.produce, work.transact)]
         reading = asyncio.create_task(work.consume())
-        await _cause_faults(stage, Random(f"client {seed}"))
+        await cause_faults(stage, Random(f"client {seed}"))
         await asyncio.sleep(1)
         work.is_over = True
         await asyncio.gather(*writing)
@@ -167,7 +170,7 @@ def test_what_is_acknowledged_is_there_once_and_in_order(seed: int) -> None:
 
 
 async def _read_all(stage: Stage) -> list[bytes]:
-    settings = {**_settings(stage), "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+    settings = {**client_settings(stage), "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
     found: list[bytes] = []
     async with AsyncConsumer(settings, TOPIC, io=IoLoop.here()) as consumer:
         while some := await consumer.poll(timeout_s=10):

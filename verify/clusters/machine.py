@@ -158,7 +158,11 @@ class Machine:
             storage_engine="memory",
             broker=self._settings,
             directory=DirectorySettings(),
-            groups=GroupSettings(group_initial_rebalance_delay_ms=0, offsets_topic_num_partitions=_COORDINATORS),
+            groups=GroupSettings(
+                group_initial_rebalance_delay_ms=0,
+                offsets_topic_num_partitions=_COORDINATORS,
+                share_coordinator_state_topic_num_partitions=_COORDINATORS,
+            ),
             transactions=TransactionSettings(transaction_state_log_num_partitions=_COORDINATORS),
             security=self._security(),
             listeners=self._listeners(),
