@@ -129,7 +129,7 @@ def _options(wanted: ArchiveSettings, run_options: RunOptions, first: Offsets) -
         **run_options.cluster,
         "startingOffsets": msgspec.json.encode(to_json(first)).decode(),
         "failOnDataLoss": str(wanted.is_loss_fatal).lower(),
-        **wanted.limits.options(),
+        **{name: str(value) for name, value in wanted.limits.options().items()},
         "minOffsetsPerTrigger": str(wanted.enough),
         "maxTriggerDelay": f"{wanted.delay_s}s",
     }

@@ -196,7 +196,7 @@ def _options(wanted: MirrorSettings, run_options: RunOptions, first: Offsets, le
         **run_options.cluster,
         "startingOffsets": msgspec.json.encode(to_json(first)).decode(),
         "failOnDataLoss": str(wanted.is_loss_fatal).lower(),
-        **wanted.limits.options(),
+        **{name: str(value) for name, value in wanted.limits.options().items()},
     }
     if wanted.group:
         options["kafka.group.id"] = wanted.group
