@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from qanat.client.app.app import App, AppError
     from qanat.client.app.context import Context, HandlerCancelledError
+    from qanat.client.app.handler_processes import HandlerProcessError
     from qanat.client.app.handlers import ErrorHandler, HandlerFailedError, Reaction
     from qanat.client.app.health import Health
     from qanat.client.app.retry import Retry, RetryPolicy
@@ -89,6 +90,7 @@ __all__ = [
     "ForkedError",
     "HandlerCancelledError",
     "HandlerFailedError",
+    "HandlerProcessError",
     "Health",
     "IoLoop",
     "LockLostError",
@@ -147,6 +149,7 @@ _HOMES = {
     "ForkedError": "qanat.client.errors",
     "HandlerCancelledError": "qanat.client.app.context",
     "HandlerFailedError": "qanat.client.app.handlers",
+    "HandlerProcessError": "qanat.client.app.handler_processes",
     "Health": "qanat.client.app.health",
     "IoLoop": "qanat.client.io_loop",
     "LockLostError": "qanat.client.errors",
