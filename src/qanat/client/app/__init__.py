@@ -15,7 +15,7 @@ Declarations and values: `app` (`App` and its decorators), `handlers`, `context`
 
 Shells: `worker` runs an app in this process, with one `stream_worker`, `queue_worker` or `batch_worker` per handler;
 `worker_tools` is what these share. `slots` are the tasks of a stream, `own_context` keeps their records apart,
-`transactions` are its commits with `exactly_once`, `pools` the threads and processes of sync handlers. They need of
-consumers and producers what `ports` says; `clients` makes those. `metrics`, `tracing` and `health_server` are what an
-operator sees.
+`transactions` are its commits with `exactly_once`, `pools` the `daemon_threads` and `handler_processes` of sync
+handlers. They need of consumers and producers what `ports` says; `clients` makes those. `metrics`, `tracing` and
+`health_server` are what an operator sees.
 """
