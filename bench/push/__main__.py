@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.client.bars import Bar, show
 from bench.clients import DriverFailedError
-from bench.push import idle, latency, rates, slow
+from bench.push import acl, idle, latency, rates, slow
 from qanat.app.bench import machine
 from qanat.app.bench.workspace import BenchRefusedError, workspace
 
@@ -44,7 +44,8 @@ SECTIONS: dict[str, Callable[[Path, bool], list[Bar]]] = {
     "latency": lambda folder, quick: latency.bars(folder, 5.0 if quick else 10.0, 3 if quick else 5),
     "rates": lambda folder, quick: rates.bars(folder, 200_000 if quick else 600_000, 3 if quick else 5),
     "idle": lambda folder, _: idle.bars(folder),
-    "slow": lambda folder, quick: slow.bars(folder, 5.0 if quick else 10.0, 3 if quick else 5),
+    "slow": lambda folder, quick: slow.bars(folder, 10.0 if quick else 30.0, 3 if quick else 5),
+    "acl": lambda folder, quick: acl.bars(folder, 3 if quick else 5),
 }
 
 

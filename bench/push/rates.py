@@ -1,7 +1,8 @@
 """Records that one consumer gets per second from a log that is full: single-record frames, and batches.
 
 Frames of single records go to a bare reader on a socket, which counts them and reads nothing else of them: what counts
-is what the broker sends. Batches go to `qanat.client`, which decodes every record.
+is what the broker sends. Batches go to `qanat.client`, which decodes every record. Each is measured without a group and
+as the only member of one.
 
 python -m bench.push.rates ADDRESS TOPIC COUNT KIND    one reader: its seconds, and its CPU time, as JSON
 """
@@ -15,8 +16,10 @@ import struct
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tools.servers import Running, qanat
 
@@ -31,18 +34,35 @@ _HEADER = struct.Struct(">BQI")
 _ACK, _DATA, _SUBSCRIBE = 2, 1, 3
 _ANSWERED_EVERY = 2_000
 _CREDIT = {"records": 20_000, "bytes": 16 * 1024 * 1024}
+_CLIENT_CREDIT: dict[str, Any] = {"credit_records": 100_000, "credit_bytes": 2**24}
 _LIMIT_S = 120.0
 _PARTITIONS = 4
-FRAMES, BATCHES, ONE_BY_ONE = "frames", "batches", "records"
+FRAMES, LOG_FRAMES, BATCHES, LOG_BATCHES = "frames", "frames of a group", "batches", "batches of a group"
+ONE_BY_ONE, LOG_ONE_BY_ONE = "records", "records of a group"
 
 
 def frames(address: str, topic: str, count: int) -> float:
-    """Seconds from the first frame to the last."""
-    client = connected(address, _SUBSCRIBE, {"topics": [topic], "credit": _CREDIT})
+    """Seconds from the first frame to the last, without a group."""
+    return _frames(address, {"topics": [topic], "credit": _CREDIT}, count)
+
+
+def _log_frames(address: str, topic: str, count: int) -> float:
+    """The same of a group's only member, whose acknowledgements are committed."""
+    return _frames(address, {"topics": [topic], "credit": _CREDIT, "group": _new_group()}, count)
+
+
+def _new_group() -> str:
+    """One without a commit, so that it begins with the first record."""
+    return f"rates-{uuid.uuid4()}"
+
+
+def _frames(address: str, wanted: dict[str, object], count: int) -> float:
+    client = connected(address, _SUBSCRIBE, wanted)
     seen, rest, size, read_header = 0, b"", _HEADER.size, _HEADER.unpack_from
-    began = time.perf_counter()
+    began = 0.0
     while seen < count:
         data, at = rest + client.recv(262_144), 0
+        began = began or time.perf_counter()  # A group gives its partitions out first.
         end = len(data)
         while end - at >= size:
             kind, number, length = read_header(data, at)
@@ -58,9 +78,9 @@ def frames(address: str, topic: str, count: int) -> float:
     return time.perf_counter() - began
 
 
-async def _batches(address: str, topic: str, count: int) -> float:
+async def _batches(address: str, topic: str, count: int, group: str = "") -> float:
     seen = 0
-    async with AsyncPushConsumer(address, topic, credit_records=100_000, credit_bytes=2**24) as consumer:
+    async with AsyncPushConsumer(address, topic, group_id=group, **_CLIENT_CREDIT) as consumer:
         seen += len(await consumer.next_batch())
         began, first = time.perf_counter(), seen
         while seen < count:
@@ -68,15 +88,23 @@ async def _batches(address: str, topic: str, count: int) -> float:
         return (time.perf_counter() - began) * count / (count - first)
 
 
-async def _records(address: str, topic: str, count: int) -> float:
-    seen = 0
-    async with AsyncPushConsumer(address, topic, credit_records=100_000, credit_bytes=2**24) as consumer:
-        began = time.perf_counter()
+async def _log_batches(address: str, topic: str, count: int) -> float:
+    return await _batches(address, topic, count, _new_group())
+
+
+async def _records(address: str, topic: str, count: int, group: str = "") -> float:
+    seen, began = 0, 0.0
+    async with AsyncPushConsumer(address, topic, group_id=group, **_CLIENT_CREDIT) as consumer:
         async for _ in consumer:
+            began = began or time.perf_counter()
             seen += 1
             if seen == count:
                 break
         return time.perf_counter() - began
+
+
+async def _log_records(address: str, topic: str, count: int) -> float:
+    return await _records(address, topic, count, _new_group())
 
 
 def _in_a_loop(work: Callable[[str, str, int], object]) -> Callable[[str, str, int], float]:
@@ -91,8 +119,11 @@ def _in_a_loop(work: Callable[[str, str, int], object]) -> Callable[[str, str, i
 
 KINDS: dict[str, Callable[[str, str, int], float]] = {
     FRAMES: frames,
+    LOG_FRAMES: _log_frames,
     BATCHES: _in_a_loop(_batches),
+    LOG_BATCHES: _in_a_loop(_log_batches),
     ONE_BY_ONE: _in_a_loop(_records),
+    LOG_ONE_BY_ONE: _in_a_loop(_log_records),
 }
 
 
@@ -114,13 +145,22 @@ def bars(folder: Path, count: int, rounds: int) -> list[Bar]:
         spread = f"{min(found):,.0f} to {max(found):,.0f}"
         of_broker, of_reader = map(statistics.median, zip(*cpu_us[kind], strict=True))
         print(
-            f"  {kind:10s} {statistics.median(found):12,.0f} a second ({spread}), "
+            f"  {kind:20s} {statistics.median(found):12,.0f} a second ({spread}), "
             f"CPU each: broker {of_broker:.2f} µs, reader {of_reader:.2f} µs",
             flush=True,
         )
     return [
         Bar("single-record frames to one consumer", statistics.median(rates[FRAMES]), FRAMES_MIN, "at least", "/s"),
+        Bar("the same, a member of a group", statistics.median(rates[LOG_FRAMES]), FRAMES_MIN, "at least", "/s"),
+        Bar(
+            "records one by one through qanat.client, a member",
+            statistics.median(rates[LOG_ONE_BY_ONE]),
+            FRAMES_MIN,
+            "at least",
+            "/s",
+        ),
         Bar("records in batches to one consumer", statistics.median(rates[BATCHES]), RECORDS_MIN, "at least", "/s"),
+        Bar("the same, a member of a group", statistics.median(rates[LOG_BATCHES]), RECORDS_MIN, "at least", "/s"),
     ]
 
 

@@ -26,7 +26,7 @@ LOOK_S = 0.1
 SPREAD_S = 0.2
 _AT_ONCE = 200
 """Asked in one turn of the event loop, which takes a millisecond."""
-_LEAST_PAUSE_S = 0.004
+_PAUSE_S = 0.004
 _LOOKS_WITHOUT_REVISION = 5
 
 
@@ -41,7 +41,7 @@ class RightsWatch(Generic[Member]):
         """Of the rules that all members were asked by, or are about to be; by the id of the authorizer."""
         self._turn: deque[Member] = deque()
         self._looks = 0
-        self._pause_s = _LEAST_PAUSE_S
+        self._pause_s = _PAUSE_S
         self._timer: asyncio.TimerHandle | None = None
         self._step: asyncio.TimerHandle | None = None
 
@@ -87,7 +87,7 @@ class RightsWatch(Generic[Member]):
     def _ask_all(self) -> None:
         """Those first that the last change has not reached yet: frequent changes keep nobody from a turn."""
         self._turn = deque(dict.fromkeys([*self._turn, *self._members]))
-        self._pause_s = SPREAD_S / (-(-len(self._turn) // _AT_ONCE))
+        self._pause_s = min(_PAUSE_S, SPREAD_S / -(-len(self._turn) // _AT_ONCE))
         if self._step is not None:
             self._step.cancel()
         self._go_on()
