@@ -30,7 +30,7 @@ READY        := $(TOOLS_STAMP) $(NATIVE_STAMP)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: guard performance security-fire spark-fire spark-backlog spark-connector bench-spark help setup demo test test-long test-data check format codec clients bench bench-kafka bench-peers bench-three bench-protected bench-http bench-failover bench-client bench-push fuzz-push sim sim-edge edge-fire sim-log bug-bank mutants growth stores chaos restart queue fuzz docs dist deploy-test clean distclean app-fire diagnosis bench-console
+.PHONY: guard performance security-fire spark-fire spark-backlog spark-connector bench-spark help setup demo test test-long test-data check format codec clients bench bench-kafka bench-peers bench-three bench-protected bench-http bench-failover bench-client bench-push bench-edge fuzz-push sim sim-edge edge-fire sim-log bug-bank mutants growth stores chaos restart queue fuzz docs dist deploy-test clean distclean app-fire diagnosis bench-console
 
 help: ## show this list
 	@echo "Qanat: make TARGET [VARIABLE=value]"
@@ -163,14 +163,17 @@ bench-spark: $(READY) ## rows a second in Spark, compared with its own connector
 fuzz: $(READY) ## mutated requests against a real node, before and after a login; make fuzz SECONDS=600, SEEDS=7 to replay one
 	@QANAT_FUZZ_SECONDS=$(or $(SECONDS),60) QANAT_FUZZ_SEED=$(SEEDS) $(BIN)/python -m pytest -q --timeout=0 tests/servers/test_bad_input_fuzz.py tests/servers/test_bad_input_before_login.py $(ARGS)
 
-fuzz-push: $(READY) ## ten million hostile push frames against a real broker, in about two minutes; make fuzz-push FRAMES=1000000, SEEDS=7 to replay one
-	@QANAT_FUZZ_FRAMES=$(or $(FRAMES),10000000) QANAT_FUZZ_SEED=$(SEEDS) $(BIN)/python -m pytest -q -s -n 0 --timeout=0 tests/servers/push/test_push_fuzz.py $(ARGS)
+fuzz-push: $(READY) ## ten million hostile push frames against a real broker, and as many damaged ones in this process, in some minutes; make fuzz-push FRAMES=1000000, SEEDS=7 to replay one
+	@QANAT_FUZZ_FRAMES=$(or $(FRAMES),10000000) QANAT_FUZZ_SEED=$(SEEDS) $(BIN)/python -m pytest -q -s -n 0 --timeout=0 tests/servers/push/test_push_fuzz.py tests/servers/push/test_push_mutations.py $(ARGS)
 
 bench-client: $(READY) $(PEERS_STAMP) ## measure the Python client beside others, and write docs/performance-client.md; make bench-client ARGS="--quick"
 	@$(BIN)/python -m bench.client --page docs/performance-client.md $(ARGS)
 
 bench-push: $(READY) $(PEERS_STAMP) ## compare push with NATS JetStream and Kafka consumers, and measure its rates; make bench-push ARGS="--quick"
 	@$(BIN)/python -m bench.push $(ARGS)
+
+bench-edge: $(READY) ## measure pipes over slow links beside bare TCP, and 10,000 edges at once; make bench-edge ARGS="--quick"
+	@$(BIN)/python -m bench.edge $(ARGS)
 
 docs: $(READY) $(DOCS_STAMP) ## build the documentation into ./site, offline, and check every link
 	@$(BIN)/mkdocs build --strict --quiet

@@ -75,6 +75,13 @@ _ANY = (
     (FrameType.ACK, b""),
     (FrameType.DATA, _PLAIN),
 )
+_EVERY = (
+    *_BEFORE,
+    *_AFTER,
+    *_ANY,
+    *((FrameType.SUBSCRIBE, one) for one in _SUBSCRIPTIONS),
+    *((FrameType.HEARTBEAT, one) for one in _GREETINGS),
+)
 _VALUES = (
     b"-1",
     b"1e99",
@@ -97,6 +104,7 @@ class HostileClients:
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
+        self._number = 0
         self._damages: tuple[Callable[[bytearray], bytes | bytearray], ...] = (
             self._change_bytes,
             self._change_bytes,
@@ -134,6 +142,13 @@ class HostileClients:
         else:
             parts[-1] = draw.choice(self._damages)(bytearray(parts[-1]))
         return b"".join(parts), count
+
+    def frame(self) -> bytes:
+        """One damaged frame, of any kind; the ids of good ones rise."""
+        draw = self._random
+        kind, payload = draw.choice(_EVERY)
+        self._number += 1
+        return bytes(draw.choice(self._damages)(bytearray(_HEADER.pack(kind, self._number, len(payload)) + payload)))
 
     def _change_bytes(self, frame: bytearray) -> bytearray:
         for _ in range(self._random.randrange(1, 4)):
