@@ -57,12 +57,14 @@ def count_instructions(source: Path, arguments: Sequence[str]) -> float:
     Requests of idempotent and transactional producers are made on the way, and count.
     """
     few, many = (_instructions(source, [*arguments, "--reads", str(reads)]) for reads in _READS)
-    return (many - few) / ((_READS[1] - _READS[0]) * _together(arguments))
+    return (many - few) / ((_READS[1] - _READS[0]) * together(arguments))
 
 
-def _together(arguments: Sequence[str]) -> int:
+def together(arguments: Sequence[str]) -> int:
     """How many requests `bench.request` puts into one read."""
-    return int(arguments[arguments.index("--together") + 1]) if "--together" in arguments else TOGETHER
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--together", type=int, default=TOGETHER)
+    return int(parser.parse_known_args(list(arguments))[0].together)
 
 
 def _instructions(source: Path, arguments: Sequence[str]) -> int:

@@ -1,9 +1,10 @@
-"""The interval of a median by order statistics."""
+"""The interval of a median by order statistics, and what instructions are divided by."""
 
 from __future__ import annotations
 
 import pytest
-from bench.request_pairs import interval
+from bench.request import TOGETHER
+from bench.request_pairs import interval, together
 
 
 @pytest.mark.parametrize(
@@ -16,3 +17,12 @@ def test_the_interval_covers_the_median_with_95_percent(count: int, place: int) 
     values = [float(number) for number in reversed(range(count))]
 
     assert interval(values) == (place, count - 1 - place)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "requests"),
+    [([], TOGETHER), (["--kind", "fetch"], TOGETHER), (["--together", "1", "--rules", "9"], 1), (["--together=3"], 3)],
+    ids=str,
+)
+def test_the_requests_of_a_read_are_those_that_were_asked_for(arguments: list[str], requests: int) -> None:
+    assert together(arguments) == requests
