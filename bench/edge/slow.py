@@ -13,8 +13,8 @@ from bench.edge.tree import BULK, Ends, child, linked, plant, producer, root, wa
 
 RATE_BYTES_PER_S, DELAY_S = 6_250, 0.3
 _RECORD = 1_000
-_CONNECTIONS = 2
-"""One of the pipe, one to the registry."""
+_CONNECTIONS = 3
+"""One to the registry, one of the pipe, and one for what it asks for ahead."""
 
 
 def bars(folder: Path, is_quick: bool) -> list[Bar]:
@@ -35,6 +35,6 @@ def bars(folder: Path, is_quick: bool) -> list[Bar]:
     least = backlog / RATE_BYTES_PER_S
     print(f"  {backlog / 1e6:.1f} MB in {took:.0f} s, {least:.0f} s at the link's rate; {link.connections} connections")
     return [
-        Bar("connections over 50 kbit/s beyond the first two", link.connections - _CONNECTIONS, 0, "at most", ""),
+        Bar("connections over 50 kbit/s beyond the first three", link.connections - _CONNECTIONS, 0, "at most", ""),
         Bar("the time of 2 MB over 50 kbit/s, by the link's rate", took / least, 1.2, "at most"),
     ]

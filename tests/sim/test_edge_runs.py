@@ -11,7 +11,7 @@ import pytest
 from verify.edge.bug_bank import BUGS, EdgeBug, search
 from verify.edge.run import EdgeRun
 
-SEEDS = range(1, 31)
+SEEDS = range(1, 41)
 QUICK = 8
 """So many seeds are part of `make test`, the others of `make test-data`; of the bugs, every third."""
 _GUARDS = [pytest.mark.long, pytest.mark.data]

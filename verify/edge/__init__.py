@@ -7,6 +7,7 @@
 - `tree`      the registry with its store, and moves of nodes
 - `run`       one seed: events, faults, healing
 - `checker`   what must hold at every step and at the end: nothing lost, nothing doubled, byte-identical, gaps reported
+- `crowd`     ten thousand nodes that reconnect to one broker at once, which answers one request after the other
 - `bug_bank`  bugs put into the cores; each must be found
 
 `python -m verify.edge --seeds 1-5000` runs a sweep, `python -m verify.edge bugs` the bank.

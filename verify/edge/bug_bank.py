@@ -216,8 +216,8 @@ def forget_the_mark_after_a_while(patches: Patches) -> None:
     """The mark expires, as the state of an idempotent producer does: a child that returns begins at 0."""
     begin = up_flow.begin
 
-    def expired(mark: Mark | None, topic_id: str, base: int = 0) -> Mark:
-        found = begin(mark, topic_id, base)
+    def expired(mark: Mark | None, topic_id: str, base: int = 0, settled: int = -1) -> Mark:
+        found = begin(mark, topic_id, base, settled)
         return Mark(found.topic_id, 0, found.epoch) if found.end % 3 == 2 else found
 
     patches.put(up_flow, "begin", expired)
@@ -274,7 +274,7 @@ def go_on_after_a_lost_answer(patches: Patches) -> None:
 def begin_at_the_start_again(patches: Patches) -> None:
     """A child that has started sends what it still has, without a question: the answer to its last deed was lost."""
 
-    def begin(mark: Mark | None, topic_id: str, base: int = 0) -> Mark:
+    def begin(mark: Mark | None, topic_id: str, base: int = 0, settled: int = -1) -> Mark:
         return Mark(topic_id, base, 0 if mark is None else mark.epoch + 1)
 
     patches.put(up_flow, "begin", begin)
@@ -283,12 +283,12 @@ def begin_at_the_start_again(patches: Patches) -> None:
 _FOUND: tuple[tuple[Callable[[Patches], None], int], ...] = (
     (read_above_the_high_watermark, 1),
     (never_truncate, 1),
-    (truncate_to_a_parent_that_is_behind, 9),
+    (truncate_to_a_parent_that_is_behind, 10),
     (ask_without_an_epoch, 1),
-    (skip_silently, 4),
+    (skip_silently, 23),
     (forget_that_an_empty_log_has_begun, 110),
-    (skip_first_record_later, 4),
-    (forget_the_gaps_of_a_parent, 51),
+    (skip_first_record_later, 23),
+    (forget_the_gaps_of_a_parent, 59),
     (start_over_at_a_gap, 4),
     (keep_the_epoch_of_the_state, 1),
     (wait_at_a_batch_across_the_end, 52),

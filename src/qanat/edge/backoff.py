@@ -1,4 +1,4 @@
-"""Pauses after failures: from one second to a minute, spread by chance, so that ten thousand nodes do not return at
+"""Pauses after failures: from one second to nearly a minute, spread by chance, so that ten thousand nodes do not return at
 once."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 Draw = Callable[[], float]
 """Chance: a number from 0 to 1."""
-FIRST_MS, LONGEST_MS = 1_000, 60_000
+FIRST_MS, LONGEST_MS = 1_000, 55_000
 _POLL_SPREAD = 0.2
 
 

@@ -74,6 +74,8 @@ class PipeHead(Struct, frozen=True):
     path: tuple[str, ...]
     """The parent and the nodes that its data came through."""
     partitions: tuple[PipedPartition, ...]
+    revision: int = -1
+    """Of the parent's metadata: while it is the one of `PipedTopics`, the parent has the same topics."""
 
 
 class PipedTopic(Struct, frozen=True):
@@ -91,6 +93,8 @@ class PipedTopics(Struct, frozen=True):
 
     path: tuple[str, ...]
     topics: tuple[PipedTopic, ...]
+    revision: int = -1
+    """Of the parent's metadata; -1 where it does not say."""
 
 
 _HEADS = msgspec.json.Decoder(PipeHead)

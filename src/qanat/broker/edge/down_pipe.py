@@ -51,7 +51,11 @@ from qanat.wire.pipe_answer import (
 
 PARKED_S = 25.0
 _TOPICS_S = 5.0
-"""How often the parent is asked which topics it has."""
+"""How long a request is parked, and how often the parent is asked which topics it has, where they may have changed."""
+_SAME_TOPICS_S = 60.0
+"""How often it is asked where it says that its metadata is the same: rights may have changed."""
+_STALLED_MS_MAX = 5_000
+"""How often a node whose own disk refuses records tries again."""
 _AHEAD_MAX = 2
 """One answer may arrive, and the next be asked for, while one is made durable."""
 _TOPICS = msgspec.json.Decoder(PipedTopics)
@@ -109,6 +113,9 @@ class DownPipe:
         """What was asked for after the answer that is waited for or applied."""
         self._steered = asyncio.Event()
         self._asked_topics: tuple[Parent, float, list[TopicPartition]] | None = None
+        self._topics_revisions = -1, -1
+        """Of the parent's metadata and of ours, when it was asked for its topics, at `_topics_asked_s`."""
+        self._topics_asked_s = 0.0
         self._looking: asyncio.Task[PipedTopics] | None = None
         """The question for the parent's topics, where it goes beside answers."""
         self._arrived = 0
@@ -221,6 +228,7 @@ class DownPipe:
         self.pace.answered(len(answer.body), answer.waited_ms, answer.took_ms, _now_ms(), asked.beside)
         head, records = decode_answer(answer.body)
         self._check_path(parent, head.path)
+        self._note_revision(head.revision)
         return await self._apply(head.partitions, records, asked.wanted)
 
     def _send(self, client: HttpClient, wanted: list[PipePosition]) -> _Asked:
@@ -380,8 +388,17 @@ class DownPipe:
     async def _take_topics(self, parent: Parent, found: PipedTopics) -> list[TopicPartition]:
         self._check_path(parent, found.path)
         partitions = await self._mirrors.ensure(found.topics, lambda topic: keys_wanted(topic, self._patterns))
-        self._asked_topics = parent, time.monotonic() + _TOPICS_S, partitions
+        self._topics_revisions, self._topics_asked_s = (found.revision, self._mirrors.revision), time.monotonic()
+        self._asked_topics = parent, self._topics_asked_s + _TOPICS_S, partitions
         return partitions
+
+    def _note_revision(self, revision: int) -> None:
+        """While the metadata of both sides is the same, the parent's topics need not be asked for."""
+        known = self._asked_topics
+        if known is not None:
+            is_same = revision >= 0 and (revision, self._mirrors.revision) == self._topics_revisions
+            until = self._topics_asked_s + (_SAME_TOPICS_S if is_same else _TOPICS_S)
+            self._asked_topics = known[0], until, known[2]
 
     async def _topics_of(self, client: HttpClient) -> PipedTopics:
         target = "/api/v1/edge/pipe/topics?" + urlencode({"node": self._node})

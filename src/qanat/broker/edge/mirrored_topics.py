@@ -77,6 +77,11 @@ class MirroredTopics:
             if ledger.truncate(self._broker.local_replicas.partitions[at].log.end_offset):
                 await self._keep(at)
 
+    @property
+    def revision(self) -> int:
+        """Of this broker's metadata."""
+        return self._broker.metadata.image.revision
+
     def partitions(self) -> list[TopicPartition]:
         """The mirrored partitions that this broker leads."""
         return [at for at, one in self._broker.local_replicas.partitions.items() if one.is_mirror]

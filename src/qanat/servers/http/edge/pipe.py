@@ -81,7 +81,7 @@ async def piped_topics(exchange: Exchange) -> PipedTopics:
         and not image.overrides(topic.name).get(UP_TARGET)  # An outbox is emptied as its records go up.
         and gateway.may_describe_topic(exchange.caller, topic.name)
     ]
-    return PipedTopics(_path(exchange), tuple(sorted(topics, key=lambda one: one.topic)))
+    return PipedTopics(_path(exchange), tuple(sorted(topics, key=lambda one: one.topic)), image.revision)
 
 
 def _keys(exchange: Exchange, topic: str) -> Keys:
@@ -108,7 +108,8 @@ async def pull(exchange: Exchange) -> Reply:
         pieces = await pull_keyed(partial(_read, exchange), said.partitions, wait_ms, max_bytes, limit_bytes)
     else:
         pieces = await _read(exchange, said.partitions, wait_ms, max_bytes)
-    head = PipeHead(_path(exchange), tuple(piece for piece, _ in pieces))
+    revision = exchange.context.broker.metadata.image.revision
+    head = PipeHead(_path(exchange), tuple(piece for piece, _ in pieces), revision)
     return Reply(200, encode_answer(head, [records for _, records in pieces]), _MEDIA_TYPE)
 
 
