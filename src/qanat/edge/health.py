@@ -47,6 +47,11 @@ class PipeHealth:
         if self._successes >= SUCCESSES_NEEDED:
             self._state = Health.HEALTHY
 
+    def stalled(self, now_ms: int) -> None:
+        """The parent answers, and this node cannot store what it says: no other parent would help."""
+        self.success_ms = now_ms
+        self.failed()
+
     def failed(self) -> None:
         """A request failed, or was not answered in time."""
         self._successes = 0

@@ -26,7 +26,7 @@ from qanat.broker.edge.http_client import HttpAnswer, HttpClient, SilentError
 from qanat.broker.edge.json_feed import JsonFeed, ask_feed
 from qanat.broker.edge.mirrored_topics import MirroredTopics
 from qanat.connection.faults import UnreachableError
-from qanat.edge.backoff import spread
+from qanat.edge.backoff import Backoff, spread
 from qanat.edge.feeds import Feed, FeedSettings, MakeFeed
 from qanat.edge.health import Health, LagAge
 from qanat.edge.key_filter import split_entry
@@ -35,7 +35,7 @@ from qanat.edge.pace import Pace, in_order
 from qanat.edge.parents import ParentChoice
 from qanat.edge.settings import EdgeSettings
 from qanat.edge.topology import OWN_SCHEMES, Parent, Topology, is_loop, is_wanted, keys_wanted
-from qanat.model.errors import QanatError
+from qanat.model.errors import QanatError, StorageError, StoreUnavailableError
 from qanat.model.ids import TopicPartition
 from qanat.telemetry.events import log_event
 from qanat.wire.pipe_answer import (
@@ -101,6 +101,7 @@ class DownPipe:
         self.path: tuple[str, ...] = ()
         """The present parent and the nodes that its data comes through."""
         self.last_fault = ""
+        self._own_backoff = Backoff(random.random, longest_ms=_STALLED_MS_MAX)
         self.lag_records = 0
         """Records below the parent's high watermark that we lack, by its last answer."""
         self.lag_ms = 0
@@ -165,16 +166,30 @@ class DownPipe:
             if self._steered.is_set():
                 return 0  # The parent has changed: its request was given up.
             raise
+        except (StorageError, StoreUnavailableError) as fault:
+            return self._stalled(str(fault))
         except QanatError as fault:
             return await self._failed(parent, str(fault), is_silent=isinstance(fault, SilentError))
         finally:
             self._asking = None
+        self._own_backoff.succeeded()
         if self.last_fault:
-            log_event("parent answers again", parent=parent.node)
+            log_event("pipe works again", parent=parent.node)
         self.last_fault = ""
         self.choice.succeeded(_now_ms(), self.lag_ms)
         await self._probe()
         return pause_ms
+
+    def _stalled(self, reason: str) -> int:
+        """This node cannot store what its parent has, such as on a full disk: it tries again, and stays with the
+        parent, as another one would not help."""
+        self._give_up_ahead()
+        self.failures += 1
+        if reason != self.last_fault:
+            log_event("records of the parent cannot be stored here", level="error", reason=reason)
+        self.last_fault = reason
+        self.choice.health.stalled(_now_ms())
+        return self._own_backoff.failed()
 
     async def _failed(self, parent: Parent, reason: str, *, is_silent: bool) -> int:
         self._give_up_ahead()
