@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from qanat.client.queue.chunks import Chunk, acquired_batches
 from qanat.client.queue.locks import Lock, PartitionLocks
+from qanat.client.records import Record as Given
 from qanat.connection.share_sessions import Verdicts
 from qanat.wire.compression import Codec
 from qanat.wire.kafka.messages.share_fetch import AcquiredRecords, PartitionData
@@ -51,6 +52,10 @@ def taken(chunk: Chunk, most: int = 100) -> list[tuple[int, int]]:
     return found
 
 
+def given(offset: int, delivery_count: int) -> Given[None, None]:
+    return Given("jobs", 3, offset, 0, None, None, delivery_count=delivery_count)
+
+
 def test_whole_batches_are_taken_in_any_portions() -> None:
     data = answer(batch(range(10)), batch(range(10, 14), codec=Codec.ZSTD), acquired=[(0, 13, 1)])
     for most in (1, 3, 100):
@@ -63,9 +68,9 @@ def test_parts_of_a_batch_have_their_own_delivery_counts() -> None:
     chunk, locks, gaps = held(answer(batch(range(10)), acquired=[(2, 3, 1), (6, 8, 4)]))
     assert gaps == []
     assert taken(chunk, 2) == [(2, 1), (3, 1), (6, 4), (7, 4), (8, 4)]
-    assert locks.holds(6, 4)
-    assert not locks.holds(6, 1)
-    assert not locks.holds(4, 1)
+    assert locks.holds(given(6, 4))
+    assert not locks.holds(given(6, 1))
+    assert not locks.holds(given(4, 1))
 
 
 def test_acquired_offsets_without_a_record_are_gaps() -> None:
@@ -108,3 +113,20 @@ def test_records_that_came_again_are_handed_out_with_their_new_lock_only() -> No
     locks.hold(again.offsets, later, again.counts)
     assert taken(former) == [(0, 1), (3, 1)]
     assert taken(Chunk(locks, later, [again])) == [(1, 2), (2, 2)]
+
+
+def test_a_delivery_that_the_broker_did_not_count_is_told_from_the_next_one() -> None:
+    data = answer(batch(range(4)), acquired=[(0, 3, 1)])
+    chunk, locks, _ = held(data)
+    first, second, *_ = chunk.take(4, NOW)
+    assert all(locks.lose(offset) for offset in (0, 1))
+
+    (again, *_), later = acquired_batches(answer(batch(range(8)), acquired=[(0, 1, 1), (4, 7, 1)]))[0], Lock(40, 70, 1)
+    locks.hold(again.offsets, later, again.counts)
+    assert not locks.holds(first), "it waits in the buffer, and the user has an earlier delivery"
+    anew, other, *rest = Chunk(locks, later, [again]).take(10, NOW)
+    assert (anew.offset, anew.delivery_count) == (first.offset, first.delivery_count)
+    assert [locks.holds(record) for record in (first, second, anew, other, *rest)] == [False, False] + [True] * 6
+    assert sorted(locks.given) == [0, 1], "only what came again is remembered"
+    assert locks.take(0) is not None
+    assert sorted(locks.given) == [1]

@@ -87,6 +87,7 @@ class Chunk:
         found = self._next(count)
         while self._left and len(found) < count:
             found = [*found, *self._next(count - len(found))]
+        self.locks.hand_out(found)
         if not self._left:
             self.lock.handed_at = now
         elif found:

@@ -6,9 +6,10 @@ makes whole; whoever removes a record from `held` decides its fate, the other si
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
+from qanat.client.records import Record
 from qanat.connection.share_sessions import Place, Verdicts
 
 
@@ -41,7 +42,18 @@ class VerdictTarget(Protocol):
 class PartitionLocks:
     """The held records of one partition at the broker that locked them."""
 
-    __slots__ = ("accepted", "at", "held", "losses", "partition", "redelivered", "session", "topic")
+    __slots__ = (
+        "accepted",
+        "at",
+        "given",
+        "held",
+        "losses",
+        "lost_end",
+        "partition",
+        "redelivered",
+        "session",
+        "topic",
+    )
 
     def __init__(self, at: Place, topic: str, session: VerdictTarget) -> None:
         self.at = at
@@ -55,6 +67,13 @@ class PartitionLocks:
         self.held: dict[int, Lock] = {}
         self.redelivered: dict[int, int] = {}
         """Delivery counts above one: a record of an earlier delivery is not the one that is held."""
+        self.given: dict[int, Record[Any, Any] | None] = {}
+        """The very records of deliveries that only this tells from earlier ones; None while they wait in the buffer.
+
+        A broker that lost the connection does not count the delivery: the next one has the same number.
+        """
+        self.lost_end = 0
+        """Behind the last record that the user had when its lock was lost."""
         self.losses = 0
         """Changes whenever a record in the buffer may no longer be held."""
 
@@ -67,21 +86,43 @@ class PartitionLocks:
 
     def hold(self, offsets: Sequence[int], lock: Lock, counts: int | Mapping[int, int]) -> None:
         """Records of a fetch, with their delivery counts: one number, or one for each."""
-        self.held.update(dict.fromkeys(offsets, lock))
         if isinstance(counts, int):
             if counts > 1:
                 self.redelivered.update(dict.fromkeys(offsets, counts))
         else:
             self.redelivered.update({offset: counts[offset] for offset in offsets if counts[offset] > 1})
+        if offsets and offsets[0] < self.lost_end:
+            again = [offset for offset in offsets if offset < self.lost_end]
+            self.given.update(dict.fromkeys(again))
+            for offset in again:
+                self.redelivered.setdefault(offset, 1)
+        self.held.update(dict.fromkeys(offsets, lock))  # Last: a verdict on an earlier delivery must not meet it.
 
-    def holds(self, offset: int, delivery_count: int) -> bool:
+    def hand_out(self, records: Iterable[Record[Any, Any]]) -> None:
+        """The user has these from now on."""
+        if self.given:
+            self.given.update({one.offset: one for one in records if one.offset in self.given})
+
+    def holds(self, record: Record[Any, Any]) -> bool:
         """Whether this very delivery is held."""
-        return offset in self.held and self.redelivered.get(offset, 1) == delivery_count
+        offset = record.offset
+        if offset not in self.held or self.redelivered.get(offset, 1) != record.delivery_count:
+            return False
+        return offset not in self.given or self.given[offset] is record
+
+    def lose(self, offset: int) -> bool:
+        """Its lock is lost; whether the user has the record."""
+        lock = self.take(offset)
+        if lock is None or lock.handed_at is None:
+            return False
+        self.lost_end = max(self.lost_end, offset + 1)
+        return True
 
     def take(self, offset: int) -> Lock | None:
         """Hold it no longer; None where it was not held."""
         self.losses += 1
         self.redelivered.pop(offset, None)
+        self.given.pop(offset, None)
         return self.held.pop(offset, None)
 
     def by_lock(self) -> Iterator[tuple[Lock, list[int]]]:

@@ -234,7 +234,7 @@ class QueueMember:
             was_full, self._polled_at = not self.has_room, now
             for record in records:
                 locks = self.locks_of(record.topic, record.partition)
-                if locks is None or not locks.holds(record.offset, record.delivery_count):
+                if locks is None or not locks.holds(record):
                     continue
                 lock = locks.held[record.offset]
                 if lock not in handed:
@@ -282,6 +282,11 @@ class QueueMember:
 
     def put_locks(self, locks: PartitionLocks) -> None:
         """These are the locks of their partition from now on."""
+        former = self.locks_of(locks.topic, locks.partition)
+        if former is locks:
+            return
+        if former is not None:  # Of another leader: what the user has of it may come again.
+            locks.lost_end = max(locks.lost_end, former.lost_end, max(list(former.held), default=-1) + 1)
         self.locks.setdefault(locks.topic, {})[locks.partition] = locks
 
     # Verdicts
@@ -304,7 +309,7 @@ class QueueMember:
     def _say_any(self, locks: PartitionLocks, record: Record[Any, Any], kind: int) -> None:
         """Any verdict, on any delivery; raises `KeyError` where it is not held."""
         offset = record.offset
-        if not locks.holds(offset, record.delivery_count) or (kind != _RENEW and locks.take(offset) is None):
+        if not locks.holds(record) or (kind != _RENEW and locks.take(offset) is None):
             raise KeyError(offset)
         if kind == _ACCEPT:
             locks.accepted.append(offset)
@@ -315,7 +320,7 @@ class QueueMember:
         """From any thread; raises `LockLostError`."""
         locks = self.locks_of(record.topic, record.partition)
         lock = None if locks is None else locks.held.get(record.offset)
-        if locks is None or lock is None or not locks.holds(record.offset, record.delivery_count):
+        if locks is None or lock is None or not locks.holds(record):
             raise lock_lost(record)
         return FencingToken(record.delivery_count, lock.member_epoch)
 
@@ -382,11 +387,10 @@ class QueueMember:
     def lose(self, locks: PartitionLocks, offsets: Sequence[int], reason: str) -> None:
         """Locks that are no longer ours."""
         with self._buffer_guard:  # A poll that hands some of them out would hold them again.
-            taken = [(offset, locks.take(offset)) for offset in offsets]
+            lost = [offset for offset in offsets if locks.lose(offset)]
         partition = TopicPartition(locks.topic, locks.partition)
-        for offset, lock in taken:
-            if lock is not None and lock.handed_at is not None:
-                self._on_lock_lost(partition, offset, reason)
+        for offset in lost:
+            self._on_lock_lost(partition, offset, reason)
 
     def refuse(self, locks: PartitionLocks, said: Verdicts, reason: str) -> None:
         """Verdicts that came too late."""
