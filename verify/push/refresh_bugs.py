@@ -16,6 +16,7 @@ from qanat.model.push_refreshes import PartitionRefresh, PushRefresh, RefreshSta
 from verify.clusters.bug_bank.bug import Patches
 from verify.push.bug_bank import PushBug
 from verify.push.model import PushMismatchError
+from verify.push.refresh_consumer import StoreConsumer
 from verify.push.refresh_model import Generation, Store
 from verify.push.refresh_run import RefreshRun
 
@@ -192,6 +193,20 @@ def keep_records_of_a_refresh_after_ready(patches: Patches) -> None:
     patches.put(RefreshFrames, "answered", kept)
 
 
+def keep_what_a_lost_connection_began(patches: Patches) -> None:
+    """A client that connects again goes on with the refreshes of the connection before: one that was cancelled takes
+    records with it that are served."""
+    begin = StoreConsumer._begin
+
+    def begun(self: StoreConsumer) -> None:
+        frames = getattr(self, "frames", None)
+        begin(self)
+        if frames is not None:
+            self.frames = frames
+
+    patches.put(StoreConsumer, "_begin", begun)
+
+
 def end_without_a_subscriber(patches: Patches) -> None:
     """A refresh is done for a partition as soon as its subscriber is gone."""
     revoked = RefreshTurn.revoked
@@ -228,4 +243,5 @@ REFRESH_BUGS = (
     PushBug(lose_a_failed_event, 1),
     PushBug(keep_records_of_a_refresh_after_ready, 1),
     PushBug(end_without_a_subscriber, 1),
+    PushBug(keep_what_a_lost_connection_began, 2),
 )
