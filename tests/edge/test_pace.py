@@ -23,7 +23,7 @@ def test_the_next_request_leaves_twice_the_shortest_turnaround_before_the_end_of
 def test_answers_that_overlap_show_the_speed_of_the_link_together() -> None:
     pace = Pace()
     for now in range(20):  # Each shares the link with the end of the one before and the beginning of the next.
-        pace.answered(1_000_000, 40, 500, now, beside=1_000_000)
+        pace.answered(1_000_000, 40, 500, now, alongside=1_000_000)
     assert pace.answer_bytes() == 1_000_000
 
 

@@ -46,7 +46,7 @@ class Broker(Machine):
         self.requests = 0
         self.nodes: dict[str, NodeEntry] = {}
         self.revisions: dict[str, int] = {}
-        self._put(_decided(registry.assign({}, "root-1", Place(Role.ROOT, url="http://root-1:8080"))))
+        self._put(_decided(registry.assign({}, "root-1", Place(Role.ROOT, url="http://centre:8080"))))
 
     def _put(self, entry: NodeEntry) -> None:
         self.revisions[entry.node] = self.revisions.get(entry.node, 0) + (self.nodes.get(entry.node) != entry)
@@ -86,7 +86,7 @@ class Edge:
         self._crowd, self._world, self._broker = crowd, crowd.world, crowd.broker
         self.name = name
         self._backoff = Backoff(draw)
-        self._choice = ParentChoice((Parent("root-1", "http://root-1:8080"),), draw, crowd.world.now_ms)
+        self._choice = ParentChoice((Parent("root-1", "http://centre:8080"),), draw, crowd.world.now_ms)
         self.is_registered = self.has_pipe = self.is_up = False
         self.gave_up = 0
 

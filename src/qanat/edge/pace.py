@@ -40,14 +40,14 @@ class Pace:
         self._turnaround_ms: int | None = None
         """The shortest time from a request to the first byte of its answer."""
 
-    def answered(self, size: int, waited_ms: int, took_ms: int, now_ms: int, beside: int = 0) -> None:
+    def answered(self, size: int, waited_ms: int, took_ms: int, now_ms: int, alongside: int = 0) -> None:
         """An answer of `size` bytes was waited for so long, and took so long from its first byte to its last. So many
-        bytes of other answers came `beside` it in that time: both together show the speed of the link."""
+        bytes of other answers came `alongside` it in that time: both together show the speed of the link."""
         self._turnaround_ms = waited_ms if self._turnaround_ms is None else min(waited_ms, self._turnaround_ms)
         if 2 * size >= self._most:
             self._most = min(_GROWTH * self._most, MOST_BYTES)
         if size >= LEAST_BYTES // 2:
-            speed = (size + beside) / max(took_ms, 1)
+            speed = (size + alongside) / max(took_ms, 1)
             self._measured = speed if not self._measured else self._measured + _WEIGHT * (speed - self._measured)
         if self._limit:
             self._free_ms = max(self._free_ms, now_ms - _ANSWER_MS) + round(size * 1000 / self._limit)

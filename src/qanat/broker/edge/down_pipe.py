@@ -77,7 +77,7 @@ class _Asked:
         """The same, when its last was here."""
 
     @property
-    def beside(self) -> int:
+    def alongside(self) -> int:
         """Bytes of other answers that came between its first byte and its last."""
         return 0 if self.arrived_before is None else self.arrived_by - self.arrived_before - self.size
 
@@ -240,7 +240,7 @@ class DownPipe:
         answer = await asked.answer
         _require_ok(parent, answer.status, answer.body)
         self.received_bytes += len(answer.body)
-        self.pace.answered(len(answer.body), answer.waited_ms, answer.took_ms, _now_ms(), asked.beside)
+        self.pace.answered(len(answer.body), answer.waited_ms, answer.took_ms, _now_ms(), asked.alongside)
         head, records = decode_answer(answer.body)
         self._check_path(parent, head.path)
         self._note_revision(head.revision)
