@@ -70,7 +70,7 @@ class PartitionLocks:
         self.given: dict[int, Record[Any, Any] | None] = {}
         """The very records of deliveries that only this tells from earlier ones; None while they wait in the buffer.
 
-        A broker that lost the connection does not count the delivery: the next one has the same number.
+        A broker that stops, and a new leader, do not count the delivery before: the next one has the same number.
         """
         self.lost_end = 0
         """Behind the last record that the user had when its lock was lost."""
