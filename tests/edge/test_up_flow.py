@@ -39,6 +39,14 @@ def test_a_mark_that_was_settled_counts_as_one_at_the_base_and_no_other_does() -
         assert begin(Mark("t", end, 7), "t", 9, settled=4) == Mark("t", end, 8)
 
 
+def test_a_mark_that_a_restore_has_lost_stops_an_outbox_that_has_deleted_anything() -> None:
+    outbox = Outbox(3, 5, 1000)
+    outbox.marked(begin(None, "t", 0))
+    act = outbox.next_act()
+    assert isinstance(act, Idle)
+    assert "records before 3 are deleted here" in act.stopped
+
+
 def test_after_a_failure_the_mark_of_the_parent_counts() -> None:
     outbox = Outbox(0, 5, 1000)
     outbox.marked(Mark("t", 0, 1))
