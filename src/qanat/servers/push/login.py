@@ -12,7 +12,7 @@ import base64
 import binascii
 import time
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from qanat.edge.push_dialogue import WrongFrameError
 from qanat.security.authentication import Accepted, Refused, Step
@@ -21,11 +21,30 @@ from qanat.wire.push.control import FEATURES, VERSION, Ack, Heartbeat, Login, en
 from qanat.wire.push.frames import FrameType
 
 if TYPE_CHECKING:
+    from qanat.security.authentication import Principal
     from qanat.servers.login_guard import LoginGuard
-    from qanat.servers.push.connection import PushConnection
+    from qanat.servers.push.ports import PushHost
 
 _REFUSAL_DELAY_S = 0.1
 _FAILED = "Authentication failed: invalid credentials"
+
+
+class LoginClient(Protocol):
+    """The connection, as its login sees it."""
+
+    host: str
+    peer: str
+    session_end_ms: int | None
+
+    @property
+    def server(self) -> PushHost: ...
+
+    def send(self, frame_type: int, frame_id: int, payload: bytes = b"") -> None: ...
+
+    def end(self, reason: str, message: str) -> None: ...
+
+    def authenticated(self, principal: Principal, lifetime_ms: int) -> None:
+        """The client is who it says, for so long; 0 has no end."""
 
 
 class PushLogin:
@@ -33,7 +52,7 @@ class PushLogin:
 
     __slots__ = ("_client", "_exchange", "_guard")
 
-    def __init__(self, client: PushConnection, exchange: SaslExchange, guard: LoginGuard | None) -> None:
+    def __init__(self, client: LoginClient, exchange: SaslExchange, guard: LoginGuard | None) -> None:
         self._client = client
         self._exchange = exchange
         self._guard = guard
