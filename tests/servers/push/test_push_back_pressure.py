@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from time import perf_counter
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,8 +14,13 @@ import pytest
 from qanat.app.node.node import Node
 from qanat.app.settings.loading import flag, load
 from qanat.broker.broker import Broker
+from qanat.broker.replicas.partition import written_at
+from qanat.log.runtime.sync_future import SyncFuture
+from qanat.model.errors import QanatError
+from qanat.model.ids import TopicPartition
 from qanat.security.authentication import ANONYMOUS
 from qanat.servers.push.connection import UNREAD_BYTES, PushConnection
+from qanat.servers.push.producing import UNACKNOWLEDGED_BYTES, PushProducer, _Batch, _Row
 from qanat.servers.push.server import PushServer
 from qanat.wire.push.frames import FrameType, encode_frame
 
@@ -44,6 +50,9 @@ class Transport:
 
     def write(self, data: bytes) -> None:
         self.written += data
+
+    def writelines(self, chunks: list[bytes]) -> None:
+        self.written += b"".join(chunks)
 
     def pause_reading(self) -> None:
         self.is_reading = False
@@ -146,6 +155,21 @@ async def test_a_client_that_reads_its_answers_again_is_read_from_again() -> Non
         was_reading = client.transport.is_reading
         client.transport.written = b""
         client.connection.resume_writing()
+
+        assert (was_reading, client.transport.is_reading) == (False, True)
+
+
+async def test_a_producer_whose_records_are_refused_late_is_read_from_again() -> None:
+    """Nothing else would: no frame is handled, and no silence is seen, while nothing is read."""
+    async with connected() as client:
+        producer = client.connection.producer = PushProducer(client.connection)
+        row = _Row(1, UNACKNOWLEDGED_BYTES, 0, None, b"", ())
+        durable: SyncFuture[None] = SyncFuture()
+        producer._unacknowledged = row.size
+        producer._acknowledge(_Batch(TopicPartition("orders", 0), [row], perf_counter()), written_at(0, -1, durable))
+        client.connection.regulate()
+        was_reading = client.transport.is_reading
+        durable.settle_with_fault(QanatError("the disk is full"))
 
         assert (was_reading, client.transport.is_reading) == (False, True)
 

@@ -286,6 +286,7 @@ class PushProducer:
             answered += self._refuse(row.frame_id, fault.code, str(fault))
         self._unacknowledged -= size
         self._account(batch.began, size, answered)
+        self._connection.regulate()
 
     # Answers
 
