@@ -30,10 +30,15 @@ class PartitionLookup:
         return self._local_replicas.why_missing(at) if found is None else found
 
     def led_by_id(self, topic_id: bytes, number: int) -> Partition | ErrorCode:
-        """The same by the topic's id."""
+        """The same by the topic's id; a topic that is deleted has none, also while we still lead its partitions.
+
+        Authorization relies on that: it allows unknown ids.
+        """
         found = self._local_replicas.by_id.get((topic_id, number))
         if found is not None:
-            return found
+            topic = self._image.topics.get(found.topic)
+            if topic is not None and topic.identity.value.bytes == topic_id:
+                return found
         known = self._image.topics_by_id.get(TopicId(uuid.UUID(bytes=topic_id)))
         if known is None:
             return ErrorCode.UNKNOWN_TOPIC_ID

@@ -90,8 +90,10 @@ class SharePartitions:
     def led(self, key: ShareKey) -> LedSharePartition | None:
         """A share partition that is loaded and serves."""
         led = self._led.get(key)
-        if led is None or not led.is_serving or led.partition.is_retired:
+        if led is None or not led.is_serving:
             return None
+        if self._host.lookup.led_by_id(key.topic_id, key.partition) is not led.partition:
+            return None  # It is led in another epoch, elsewhere, or its topic is deleted.
         led.apply_settings(self.policies.of(key.group_id))
         return led
 
