@@ -170,3 +170,10 @@ def test_gaps_beyond_the_end_of_the_log_are_forgotten() -> None:
     assert ledger.truncate(40)
     assert ledger.gaps == (Gap(10, 30),)
     assert not ledger.truncate(40)
+
+
+def test_a_log_that_begins_again_inside_a_gap_ends_the_gap_there() -> None:
+    """All that came after the gap was replaced, by a batch that begins before its end."""
+    ledger = GapLedger((Gap(15, 134),))
+    assert ledger.truncate(133)
+    assert ledger.gaps == (Gap(15, 133),)

@@ -72,7 +72,7 @@ def test_the_runs_contain_every_fault() -> None:
     }
 
 
-@pytest.mark.parametrize("seed", [294, 426, *(pytest.param(seed, marks=_GUARDS) for seed in (400, 470, 609, 680))])
+@pytest.mark.parametrize("seed", [294, 426, 747, *(pytest.param(seed, marks=_GUARDS) for seed in (400, 470, 609, 680))])
 def test_an_unclean_election_and_retention_together_leave_nothing_behind(seed: int) -> None:
     """A batch across the end, a parent that is stopped, a parent's gap, retention of the parent alone."""
     run_of(seed)

@@ -308,6 +308,8 @@ class Process:
             case RestartAt():
                 checker.may_restart(self.node, number, act.offset)
                 log.restart(act.offset)
+                self.ledgers[number].truncate(log.end_offset)
+                disk.gaps[number] = self.ledgers[number].gaps
                 self.go_on.pop(number, None)
             case TruncateLog():
                 checker.may_truncate(self._root(), number, self.node.name, log, act.end_offset)

@@ -232,8 +232,9 @@ class GapLedger:
 
     def truncate(self, log_end: int) -> bool:
         """Forget what lies beyond the end of the log: after a truncation, and at the start, where a crash may have come
-        between recording a gap and skipping it. False where nothing changes."""
-        kept = tuple(Gap(gap.first, gap.end) for gap in self.gaps if gap.end <= log_end)
+        between recording a gap and skipping it. A log that began again inside a gap ends it there. False where nothing
+        changes."""
+        kept = tuple(Gap(gap.first, min(gap.end, log_end)) for gap in self.gaps if gap.first < log_end)
         is_changed, self.gaps = kept != self.gaps, kept
         return is_changed
 

@@ -268,6 +268,7 @@ class MirroredTopics:
             case RestartAt(offset):
                 self._go_on.pop(at, None)
                 await self._cut(at, lambda log: self._broker.runtime.restart(log, offset))
+                await self._forget_gaps_beyond_end(at)
             case TruncateLog(end_offset):
                 self._go_on.pop(at, None)
                 self.truncations += 1
