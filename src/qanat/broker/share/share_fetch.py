@@ -51,6 +51,9 @@ class ShareFetch:
         self.found = [ShareFound(one) if isinstance(one, ErrorCode) else ShareFound() for one in wanted]
         self._size = 0
         self._count = 0
+        self._has_moved = False
+        """Whether a partition gave nothing of what was read, and has other records next: these were aborted, or other
+        members have them."""
 
     @property
     def is_over(self) -> bool:
@@ -61,10 +64,28 @@ class ShareFetch:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max_wait_s
         while True:
-            await self._try(is_last=loop.time() >= deadline)
+            may_have_more = await self._try_watching(is_last=loop.time() >= deadline)
             if self.is_over or loop.time() >= deadline:
                 return
-            await wait_for_records(self, deadline - loop.time())
+            if may_have_more:
+                await asyncio.sleep(0)
+            else:
+                await wait_for_records(self, deadline - loop.time())
+
+    async def _try_watching(self, *, is_last: bool) -> bool:
+        """Try; whether another try may find what this one did not: reading may wait, and nothing wakes it meanwhile."""
+        self._has_moved = False
+        came: list[None] = []
+
+        def note() -> None:
+            came.append(None)
+
+        self.wait_for_more(note)
+        try:
+            await self._try(is_last=is_last)
+        finally:
+            self.stop_waiting(note)
+        return self._has_moved or bool(came)
 
     async def _try(self, *, is_last: bool) -> None:
         if self._limits.max_records <= 0:
@@ -94,6 +115,7 @@ class ShareFetch:
         limits = self._limits
         take = Take(limits.max_records - self._count, limits.batch_size, limits.is_exact)
         found.acquired = led.acquire(self._member, reading, take)
+        self._has_moved |= not found.acquired.ranges and led.has_moved(reading)
         self._size += found.acquired.size
         self._count += sum(last - first + 1 for first, last, _ in found.acquired.ranges)
 

@@ -171,6 +171,10 @@ class LedSharePartition:
         offset = self.records.next_fetch_offset(self._now_ms())
         return None if offset is None or offset >= self._end_offset else offset
 
+    def has_moved(self, reading: Reading) -> bool:
+        """Whether the part that may be acquired next is another one than was read."""
+        return reading is not NO_READING and self._fetch_offset() not in (None, reading.offset)
+
     @property
     def _end_offset(self) -> int:
         return self.partition.end_of_reading(is_committed=self.policy.is_committed)
