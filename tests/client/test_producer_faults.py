@@ -193,6 +193,23 @@ async def test_the_older_of_two_producers_with_one_transactional_id_is_fenced(br
             await use(newer)
 
 
+async def test_a_transaction_whose_end_is_cancelled_leaves_the_producer_usable(broker: EmbeddedBroker) -> None:
+    async with AsyncProducer(broker.bootstrap_servers, transactional_id="cancelled") as producer:
+
+        async def use(value: bytes) -> None:
+            async with producer.transaction():
+                await producer.send(TOPIC, value)
+
+        await use(b"0")
+        broker.delay("EndTxn", 1.0, times=1)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await use(b"1")
+        await use(b"2")
+    found = sorted(record.value or b"" for record in broker.records(TOPIC))
+    assert found in ([b"0", b"1", b"2"], [b"0", b"2"]), "nobody knows whether the cancelled one was committed"
+
+
 async def test_a_broker_that_restarts_under_load_loses_and_doubles_nothing(tmp_path: Path) -> None:
     with EmbeddedBroker(data_dir=tmp_path) as broker:
         broker.create_topic(TOPIC, partitions=2)

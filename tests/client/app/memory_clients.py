@@ -159,6 +159,10 @@ class MemoryProducer:
         self._open = []
         try:
             yield transaction
+            if self._clients.end_waits:
+                self._write(transaction)
+                await self._clients.end_waits.pop().wait()
+                return
             if self._clients.end_faults:
                 fault, is_written = self._clients.end_faults.pop(0)
                 if is_written:
@@ -191,6 +195,8 @@ class MemoryClients:
         self.send_faults: list[QanatError] = []
         self.end_faults: list[tuple[QanatError, bool]] = []
         """Faults of ends of transactions, and whether the transaction was committed all the same."""
+        self.end_waits: list[asyncio.Event] = []
+        """For which the answer to a commit waits."""
         self.is_empty = asyncio.Event()
         self.consumers: list[MemoryConsumer] = []
         self.queues: list[MemoryQueue] = []

@@ -64,6 +64,20 @@ def test_a_partition_that_is_lost_while_an_outcome_is_looked_up_is_handled_and_w
     simulated(scene())
 
 
+def test_a_commit_that_a_stop_cancels_is_looked_up_and_not_repeated() -> None:
+    async def scene() -> None:
+        clients = MemoryClients(*raws(3))
+        clients.end_waits = [asyncio.Event()]  # Never set: the commit is durable, and its answer does not come.
+        async with Running(enriching(), clients, for_s=5):
+            assert [one.value for one in clients.sent] == [0, 1, 2]
+            clients.records += raws(6)[3:]
+            await asyncio.sleep(5)
+        assert [one.value for one in clients.sent] == [0, 1, 2, 3, 4, 5]
+        assert clients.committed == {P0: 6}
+
+    simulated(scene())
+
+
 def test_a_commit_that_ends_by_a_bug_stops_the_app() -> None:
     async def scene() -> None:
         app = App("x:1")

@@ -3,9 +3,9 @@
 Results wait in memory until every earlier record of the partition is finished; then one transaction contains them and
 the offset. So a retry holds up only what must come after it, and no transaction is open while a handler runs.
 
-Rule 1: after a failed transaction the producer is made anew under the same id: that ends the open transaction, one way
-        or the other. Then the group's offsets say whether it was committed: its results are written again only where
-        it was not.
+Rule 1: after a transaction that failed, or was cancelled by a stop, the producer is made anew under the same id: that
+        ends the open transaction, one way or the other. Then the group's offsets say whether it was committed: its
+        results are written again only where it was not.
 Rule 2: offsets go with a claim (KIP-447) of the moment at which the results were taken: a member that lost its
         partitions meanwhile cannot commit, even if it has them again; one that kept them through a rebalance can.
 """
@@ -44,15 +44,12 @@ class Transactions:
         claim = worker.consumer.claim(offsets)
         results: list[Any] = worker.lanes.results(offsets.items())
         sends = [one for result in results for one in result]
-        try:
-            async with producer.transaction() as transaction:
-                for one in sends:
-                    await write(producer, one)
-                await transaction.commit_offsets(claim, offsets)
-        except QanatError:
-            self._unsure = offsets
-            await self._renew()
-            raise
+        self._unsure = offsets  # Until its end is answered: a fault or a stop may come at any moment before.
+        async with producer.transaction() as transaction:
+            for one in sends:
+                await write(producer, one)
+            await transaction.commit_offsets(claim, offsets)
+        self._unsure = {}
         worker.counters.sent += len(sends)
 
     async def resolve(self) -> None:
@@ -60,6 +57,7 @@ class Transactions:
         if not self._unsure:
             return
         consumer: Any = self._worker.consumer
+        await self._renew()
         async with self._have_producer().transaction():
             """Nothing: beginning one ends what an earlier producer of this id left open."""
         found = await consumer.committed(*self._unsure)

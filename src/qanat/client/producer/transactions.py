@@ -8,6 +8,7 @@ is refused then.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Protocol, cast
@@ -81,6 +82,8 @@ class TransactionCore:
         self._accumulator = accumulator
         self._must_renew = False
         self._is_fenced: QanatError | None = None
+        self._ending = asyncio.Lock()
+        """A commit or abort that its caller has cancelled takes some turns of the loop to end."""
 
     @property
     def _session(self) -> ProducerSession:
@@ -93,7 +96,9 @@ class TransactionCore:
         core = self._core
         if core.settings.transactional_id is None:
             raise TransactionError("transactions need a name: give the producer a transactional_id")
-        if core.is_in_transaction:
+        async with self._ending:
+            is_open = core.is_in_transaction
+        if is_open:
             raise TransactionError("a transaction is open: a producer has one at a time")
         if core.is_closed:
             raise ClosedError("the producer is closed: make another one")
@@ -111,6 +116,15 @@ class TransactionCore:
 
     async def commit(self) -> None:
         """Make everything visible at once; otherwise abort, and raise the reason."""
+        async with self._ending:
+            await self._commit()
+
+    async def abort(self) -> None:
+        """Undo everything."""
+        async with self._ending:
+            await self._abort()
+
+    async def _commit(self) -> None:
         core = self._core
         is_ending = False
         try:
@@ -126,15 +140,18 @@ class TransactionCore:
             self._must_renew = True
             if is_ending and _is_lost(fault):
                 with suppress(TransactionError):
-                    await self.abort()
+                    await self._abort()
                 text = f"the transaction may be committed, or not: read what it wrote before you repeat it ({fault})"
                 raise TransactionError(text, may_be_committed=True) from fault
-            await self.abort()
+            await self._abort()
             raise TransactionError(f"the transaction was aborted: {fault}") from fault
+        except asyncio.CancelledError:
+            self._must_renew = True  # Whether it is committed is not known: the next one begins by ending it.
+            self._leave()
+            raise
         self._leave()
 
-    async def abort(self) -> None:
-        """Undo everything."""
+    async def _abort(self) -> None:
         core = self._core
         undone = TransactionError("the transaction was aborted")
         core.abandon(undone, self._accumulator.discard())
@@ -152,6 +169,9 @@ class TransactionCore:
             if isinstance(reason, FencedError):
                 raise reason from fault
             raise TransactionError(f"the transaction could not be aborted, and will time out: {fault}") from fault
+        except asyncio.CancelledError:
+            self._must_renew = True
+            raise
         finally:
             core.fault = None
             self._leave()
