@@ -31,12 +31,11 @@ def test_the_wheel_of_the_sdist_holds_what_that_of_the_checkout_does(unpacked: P
 
 
 def test_an_sdist_of_the_sdist_is_the_same(unpacked: Path, tmp_path: Path) -> None:
+    before = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()}
     with tarfile.open(build_sdist(unpacked, tmp_path)) as archive:
         again = {name.partition("/")[2] for name in archive.getnames()}
 
-    assert again - {"PKG-INFO"} == {
-        str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()
-    } - {"PKG-INFO"}
+    assert again - {"PKG-INFO"} == before - {"PKG-INFO"}
 
 
 def test_no_path_of_its_project_leads_out_of_it(unpacked: Path) -> None:

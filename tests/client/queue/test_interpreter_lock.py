@@ -26,7 +26,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_broker(Path(tmp_path_factory.mktemp("broker")), environment=SETTINGS) as broker:
+    with running_broker(Path(tmp_path_factory.mktemp("broker")), "--port", "0", environment=SETTINGS) as broker:
         for group in ("half", "longer"):
             for command in (
                 ("topic", "create", group),
