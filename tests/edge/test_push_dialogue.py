@@ -89,6 +89,16 @@ def test_a_record_of_a_queue_is_settled_once() -> None:
     assert (queue.credit.out_records, queue.credit.out_bytes, queue.acknowledged_id) == (0, 0, frame)
 
 
+def test_a_record_that_comes_again_is_settled_by_its_latest_frame() -> None:
+    queue, held = PushQueue(CreditWindow(2, 1_000)), Held(HERE, 7, 10)
+    former, latest = queue.sent(held), queue.sent(held)
+
+    assert queue.settle(former, Verdict.RENEW) is None
+    assert queue.settle(former, Verdict.ACCEPT) is None, "the record there may be another one now"
+    assert (queue.credit.out_records, queue.settle(latest, Verdict.ACCEPT)) == (1, held)
+    assert (queue.credit.out_records, queue.settle(queue.sent(held), Verdict.ACCEPT)) == (0, held)
+
+
 @pytest.mark.parametrize("frame_id", [0, 2])
 def test_a_verdict_on_a_frame_that_was_never_sent_is_refused(frame_id: int) -> None:
     queue = PushQueue(CreditWindow(2, 1_000))

@@ -6,7 +6,7 @@ import pytest
 
 from qanat.edge.credit import CreditWindow
 from qanat.edge.push_dialogue import WrongFrameError
-from qanat.edge.push_session import Place, PushSession
+from qanat.edge.push_session import TAKEN_BACK, Place, PushSession
 from qanat.model.ids import TopicPartition
 
 HERE, THERE = TopicPartition("prices", 0), TopicPartition("prices", 1)
@@ -185,6 +185,23 @@ def test_a_commit_of_what_the_client_cannot_have_is_refused(at: TopicPartition, 
         made.commit({at: Place(offset)})
 
     assert refused.value.reason == reason
+    assert not made.has_commits
+
+
+def test_a_commit_that_crosses_a_reset_or_a_rebalance_is_told_that_its_records_were_taken_back() -> None:
+    def reason(offset: int) -> str:
+        with pytest.raises(WrongFrameError) as refused:
+            made.commit({HERE: Place(offset, 1)})
+        return refused.value.reason
+
+    made = session()
+    send(made, 8)
+    made.reset(HERE, Place(6, 2), 0)
+    assert reason(8) == TAKEN_BACK
+    made.revoke(HERE)
+    assert reason(8) == TAKEN_BACK
+    made.assign(HERE, Place(5, 2))
+    assert (reason(8), reason(9)) == (TAKEN_BACK, "not-sent")
     assert not made.has_commits
 
 

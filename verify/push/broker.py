@@ -9,9 +9,9 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from qanat.edge.credit import CreditWindow
-from qanat.edge.push_dialogue import PushDialogue, Stage
+from qanat.edge.push_dialogue import PushDialogue, Stage, WrongFrameError
 from qanat.edge.push_queue import Held, PushQueue
-from qanat.edge.push_session import Place, PushSession
+from qanat.edge.push_session import TAKEN_BACK, Place, PushSession
 from qanat.edge.resume import resume
 from qanat.model.ids import TopicPartition
 from qanat.wire.push.control import Ack, CommitOffset, Mode, Reset, Subscribe, Verdict, decode_control, encode_control
@@ -82,8 +82,11 @@ class SimBroker:
         elif frame.type == FrameType.COMMIT_OFFSET and connection.session is not None:
             wanted = decode_control(CommitOffset, frame.payload).positions
             held = {TopicPartition(one.topic, one.partition): Place(one.offset, one.epoch) for one in wanted}
-            if all(at in connection.session.cursors for at in held):
+            try:
                 connection.session.commit(held)
+            except WrongFrameError as fault:
+                if fault.reason != TAKEN_BACK:  # Which is answered: a well-behaved client may not know yet.
+                    raise
 
     def _subscribe(self, connection: BrokerConnection, wanted: Subscribe, now_ms: int) -> None:
         connection.dialogue.subscribed()

@@ -1,5 +1,7 @@
-"""Pauses after failures: from one second to nearly a minute, spread by chance, so that ten thousand nodes do not return at
-once."""
+"""Pauses after failures: from one second to nearly a minute, spread by chance.
+
+Ten thousand nodes whose parent was away do not return at once.
+"""
 
 from __future__ import annotations
 

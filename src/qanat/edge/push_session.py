@@ -26,6 +26,7 @@ from qanat.model.ids import TopicPartition
 LAG_MS = 10
 """A subscriber lags that owes an answer for this much longer than it takes at its quickest."""
 NO_LIMIT = 2**63
+TAKEN_BACK = "taken-back"
 _HELD = -1
 
 
@@ -83,6 +84,8 @@ class PushSession:
         self.told: dict[TopicPartition, str] = {}
         """Partitions of which the client takes records for those of a refresh, and its id."""
         self._assignments = 0
+        self._former_ends: dict[TopicPartition, int] = {}
+        """How far partitions were sent before they were reset, revoked or assigned again."""
         self._acked_ms = now_ms
         self.acknowledged_id = 0
         self._quickest_ms = -1
@@ -99,16 +102,25 @@ class PushSession:
     def assign(self, at: TopicPartition, place: Place) -> None:
         """Deliver a partition from here on."""
         self._assignments += 1
+        self._note_end(at)
         self.cursors[at] = Cursor(place, self._assignments)
 
     def revoke(self, at: TopicPartition) -> None:
         """Deliver it no longer. What is acknowledged may still be committed until `forget`."""
+        self._note_end(at)
         self.cursors.pop(at, None)
 
     def forget(self, at: TopicPartition) -> None:
         """Another member has the partition: nothing of it is committed any more."""
+        self._note_end(at)
         self.cursors.pop(at, None)
         self._wanted.pop(at, None)
+
+    def _note_end(self, at: TopicPartition) -> None:
+        """A cursor ends or goes back."""
+        cursor = self.cursors.get(at)
+        if cursor is not None:
+            self._former_ends[at] = max(cursor.place.offset, self._former_ends.get(at, -1))
 
     # Deliveries
 
@@ -135,6 +147,7 @@ class PushSession:
     def reset(self, at: TopicPartition, place: Place, now_ms: int) -> int:
         """What the client has from here on is void; returns the id of the RESET."""
         self._assignments += 1
+        self._note_end(at)
         cursor = self.cursors[at]
         cursor.assignment, cursor.place = self._assignments, place
         if not cursor.is_replaying:
@@ -249,22 +262,29 @@ class PushSession:
     # Commits
 
     def commit(self, positions: Mapping[TopicPartition, Place]) -> None:
-        """COMMIT_OFFSET: commit these next. Raises where one is not assigned, or was not sent yet."""
+        """COMMIT_OFFSET: commit these next. Raises where one is not assigned, was not sent yet, or was taken back."""
         if not self._is_committing:
             raise WrongFrameError("no-group", "COMMIT_OFFSET needs a subscription in mode log, with a group")
         for at, place in positions.items():
-            cursor = self.cursors.get(at)
-            if cursor is None:
-                raise WrongFrameError("not-assigned", f"{at} is not assigned to this subscription")
-            if place.offset < 0:
-                raise WrongFrameError("malformed", f"offset {place.offset} of {at} is none: name the next one to read")
-            if cursor.is_replaying:
-                raise WrongFrameError("refreshing", f"{at} is being refreshed: the ACK of READY commits its end")
-            if place.offset > cursor.place.offset:
-                raise WrongFrameError("not-sent", f"{at} was sent up to {cursor.place.offset}, not {place.offset}")
+            self._check_commit(at, place)
         for at, place in positions.items():
             self.cursors[at].floor = place.offset
         self._wanted.update(positions)
+
+    def _check_commit(self, at: TopicPartition, place: Place) -> None:
+        cursor, former_end = self.cursors.get(at), self._former_ends.get(at, -1)
+        if place.offset < 0:
+            raise WrongFrameError("malformed", f"offset {place.offset} of {at} is none: name the next one to read")
+        if cursor is not None and cursor.is_replaying:
+            raise WrongFrameError("refreshing", f"{at} is being refreshed: the ACK of READY commits its end")
+        if cursor is not None and place.offset <= cursor.place.offset:
+            return
+        if place.offset <= former_end:
+            # A well-behaved client may say so: its frame has crossed the RESET, or does not know of the rebalance.
+            raise WrongFrameError(TAKEN_BACK, f"a RESET or a rebalance took {at} back below offset {place.offset}")
+        if cursor is None:
+            raise WrongFrameError("not-assigned", f"{at} is not assigned to this subscription")
+        raise WrongFrameError("not-sent", f"{at} was sent up to {cursor.place.offset}, not {place.offset}")
 
     @property
     def has_commits(self) -> bool:
