@@ -27,6 +27,8 @@ Place = tuple[int, int]
 """Partition and offset."""
 COMMIT_S = 2.0
 """How long a commit may take on a busy machine; handlers commit five times a second."""
+PROCESS_S = 1.0
+"""A handler's process ends a record, of those that it has, for so long after its worker was frozen or killed."""
 OUTAGE_S = 20.0
 """For so long after the kill of a broker, commits may fail; longer where none is seen to succeed."""
 REASON_S = 30.0
@@ -243,7 +245,7 @@ class Judgement:
         """Whether a record that had ended could not be committed before another took its partition."""
         evidence = self._evidence
         taken = [*evidence.frozen_s.get(ended.worker, ()), evidence.killed_s.get(ended.worker, since_s)]
-        taken_s = min([since_s, *(one for one in taken if one >= ended.at_s)])
+        taken_s = min([since_s, *(one for one in taken if one >= ended.at_s - PROCESS_S)])
         if any(killed_s <= taken_s <= self._outage_end_s(killed_s) for killed_s in evidence.broker_killed_s):
             return True
         could_s = ended.at_s

@@ -101,6 +101,8 @@ def test_an_ended_record_runs_again_only_where_it_could_not_be_committed() -> No
     assert judged(again, killed_s={1: 4.5}) == [], "killed before its commit"
     assert judged(again, killed_s={1: later - 0.5}) == problem, "killed long after it had ended"
     assert judged(again, frozen_s={1: [4.5]}) == []
+    # Its handler's process has ended the record at 4, after the freeze of the worker, which alone commits.
+    assert judged(again, frozen_s={1: [3.9]}) == []
     assert judged(again, broker_killed_s=[4.0]) == []
     assert judged(again, broker_killed_s=[later - OUTAGE_S - 1]) == problem
 
