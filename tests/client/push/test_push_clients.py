@@ -183,3 +183,15 @@ async def test_a_subscriber_that_is_gone_before_it_has_joined_leaves_no_member_b
             writer.transport.abort()
         async with AsyncPushConsumer(broker.bootstrap_servers, "prices", group_id="g") as consumer:
             assert await take(consumer, 1) == [b"one"], "the partition is not held by one that is gone"
+
+
+async def test_records_that_are_sent_while_the_connection_opens_stay_in_order() -> None:
+    async with BrokerHere() as broker:
+        await broker.create_topic("ordered", 1)
+        async with AsyncPushProducer(broker.bootstrap_servers) as producer, asyncio.timeout(WAIT_S):
+            sends = []
+            for number in range(500):  # One a turn of the loop, before and after the connection is there.
+                sends.append(asyncio.create_task(producer.send("ordered", b"%d" % number)))
+                await asyncio.sleep(0)
+            places = [await (await one) for one in sends]
+    assert [one.offset for one in places] == list(range(500))

@@ -64,6 +64,8 @@ class Sender:
         self._link: PushLink | None = None
         self._task: asyncio.Task[None] | None = None
         self._opening = asyncio.Lock()
+        self._queued = 0
+        """Sends that wait for a connection: later ones go behind them. Between two of them the lock looks free."""
         self._room = asyncio.Semaphore(settings.max_unacknowledged)
 
     async def send(
@@ -74,8 +76,12 @@ class Sender:
         try:
             link = self._link
             is_ready = link is not None and link.is_open and topic in self._topics and self._whole.is_set()
-            if link is None or not is_ready or self._opening.locked():
-                link = await self._connected(topic)
+            if link is None or not is_ready or self._opening.locked() or self._queued:
+                self._queued += 1
+                try:
+                    link = await self._connected(topic)
+                finally:
+                    self._queued -= 1
         except BaseException:
             self._room.release()
             raise
