@@ -266,11 +266,10 @@ def kill_pythons_of_spark(parent: int) -> None:
     """Kill the Python processes below a process: those of tasks, and the one that plans micro-batches."""
     left = [parent]
     while left:
-        with suppress(FileNotFoundError, ProcessLookupError):  # Some end by themselves meanwhile.
-            for path in Path(f"/proc/{left.pop()}/task").glob("*/children"):
-                children = [int(one) for one in path.read_text().split()]
-                left += children
-                for child in children:
+        for path in Path(f"/proc/{left.pop()}/task").glob("*/children"):
+            with suppress(FileNotFoundError, ProcessLookupError):  # Threads and processes end meanwhile.
+                for child in map(int, path.read_text().split()):
+                    left.append(child)
                     if Path(f"/proc/{child}/comm").read_text().startswith("python"):
                         os.kill(child, signal.SIGKILL)
 
