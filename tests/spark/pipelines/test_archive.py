@@ -262,16 +262,13 @@ def test_an_archive_that_is_killed_has_each_record_once(
     assert sum(Lake.open_existing(str(lake)).contents.offsets.values()) == 2000
 
 
-def kill_pythons_of_spark(parent: int) -> None:
-    """Kill the Python processes below a process: those of tasks, and the one that plans micro-batches."""
-    left = [parent]
-    while left:
-        for path in Path(f"/proc/{left.pop()}/task").glob("*/children"):
-            with suppress(FileNotFoundError, ProcessLookupError):  # Threads and processes end meanwhile.
-                for child in map(int, path.read_text().split()):
-                    left.append(child)
-                    if Path(f"/proc/{child}/comm").read_text().startswith("python"):
-                        os.kill(child, signal.SIGKILL)
+def kill_pythons_of_spark(folder: Path, command: int) -> None:
+    """Kill the Python processes that run in a folder, but for the command itself: whatever process forked them."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # Some end meanwhile.
+            is_python = (process / "comm").read_text().startswith("python")
+            if is_python and int(process.name) != command and (process / "cwd").readlink() == folder:
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 @pytest.mark.long
@@ -285,7 +282,7 @@ def test_an_archive_whose_python_processes_are_killed_says_so_and_continues(
     process = archiving(alone, lake, "--available-now")
     deadline = time.monotonic() + 240
     while "it continues in" not in said.read_text():
-        kill_pythons_of_spark(process.pid)
+        kill_pythons_of_spark(tmp_path, process.pid)
         assert process.poll() is None, said.read_text()
         assert time.monotonic() < deadline
         time.sleep(0.1)
