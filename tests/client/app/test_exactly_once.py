@@ -159,8 +159,8 @@ def test_a_rebalance_that_leaves_the_app_its_partition_costs_no_transaction() ->
             with Consumer(broker.bootstrap_servers, "orders", group="enrich"):
                 found = broker.wait_for("enriched", 2, 30)
             assert app.health()
+            assert identities.struck == asked, "the transaction goes on, with the new epoch"
         assert [one.value for one in found] == [b"0", b"1"]
-        assert identities.struck == asked, "the transaction goes on, with the new epoch"
 
 
 @pytest.mark.parametrize(
