@@ -179,7 +179,7 @@ async def test_a_bug_of_one_subscription_ends_it_and_the_others_are_looked_after
         pump = PartitionReaders.pump
 
         def failing(readers: PartitionReaders) -> None:
-            if readers._connection.client == "hurt":  # type: ignore[attr-defined]
+            if readers._connection.client == "hurt":
                 raise ZeroDivisionError
             pump(readers)
 
