@@ -12,6 +12,7 @@ from tests.servers.push.test_push_subscriptions import SYMBOLS, committed_offset
 
 from qanat.connection.cluster import Cluster, parse_bootstrap
 from qanat.servers.push import subscription
+from qanat.servers.push.connection import PushConnection
 from qanat.servers.push.partition_readers import PartitionReaders
 from qanat.testing import BrokerHere
 from qanat.wire.kafka.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -191,6 +192,22 @@ async def test_a_bug_of_one_subscription_ends_it_and_the_others_are_looked_after
         assert await take(other, 1) == ["AAPL"]
         await delete(broker)
         assert await other.reason() == "unknown-topic-or-partition", "its ticks go on"
+
+
+async def test_a_connection_that_ends_while_its_subscription_is_looked_up_is_no_bug(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    look_up = PushConnection._look_up
+
+    async def look_up_for_long(connection: PushConnection, topics: tuple[str, ...]) -> None:
+        await look_up(connection, topics)
+        connection.end("silent", "nothing came")
+
+    monkeypatch.setattr(PushConnection, "_look_up", look_up_for_long)
+    async with serving() as broker, PushPeer(broker) as consumer:
+        consumer.say(Subscribe(1, topics=["prices"]))
+        assert await consumer.reason() == "silent"
+    assert "push connection failed" not in caplog.text
 
 
 # Waiting without work

@@ -474,6 +474,8 @@ class PushConnection(asyncio.BufferedProtocol):
         self._version = max(self._version, wanted.v)
         self.client = wanted.client or self.client
         await self._look_up(topics)
+        if self.dialogue.stage is Stage.OVER:
+            return  # It was ended meanwhile, as `silent`.
         self.dialogue.subscribed()
         counts, ids = self.partition_counts, self.topic_ids
         answer = Ack(v=VERSION, features=list(FEATURES), partitions=counts, topic_ids=ids, mode=mode)
