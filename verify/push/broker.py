@@ -17,9 +17,11 @@ from qanat.model.ids import TopicPartition
 from qanat.wire.push.control import Ack, CommitOffset, Mode, Reset, Subscribe, Verdict, decode_control, encode_control
 from qanat.wire.push.data import PushedRecord, encode_record
 from qanat.wire.push.frames import FrameType, PushFrame, PushFrameReader, encode_frame
-from verify.push.model import TOPIC, Durable
+from verify.push.model import TOPIC, Durable, PushMismatchError
 
 LOCK_MS = 20_000
+SILENT_MS = 30_000
+"""What clients are promised: so long they may be silent."""
 _LIMIT = 1024 * 1024
 
 
@@ -46,6 +48,8 @@ class BrokerConnection:
         self.session: PushSession | None = None
         self.queue: PushQueue | None = None
         self.commit_answers: list[int] = []
+        self.arrived_ms = now_ms
+        """When something of the client came last, whatever the dialogue makes of it."""
 
     def send(self, frame_type: FrameType, frame_id: int, payload: bytes, now_ms: int) -> None:
         self.dialogue.said_ms = now_ms
@@ -68,7 +72,7 @@ class SimBroker:
     # Frames
 
     def received(self, connection: BrokerConnection, data: bytes, now_ms: int) -> None:
-        connection.dialogue.heard_ms = now_ms
+        connection.dialogue.heard_ms = connection.arrived_ms = now_ms
         for frame in connection.reader.received(data):
             connection.dialogue.check(frame.type, frame.id)
             self._handle(connection, frame, now_ms)
@@ -220,7 +224,12 @@ class SimBroker:
     def tick(self, now_ms: int) -> None:
         for connection in list(self.connections):
             session = connection.session
-            if connection.dialogue.is_dead(now_ms) or (session is not None and session.is_overdue(now_ms)):
+            is_dead = connection.dialogue.is_dead(now_ms)
+            if is_dead and now_ms - connection.arrived_ms < SILENT_MS:
+                raise PushMismatchError(
+                    f"a client is ended as silent {now_ms - connection.arrived_ms} ms after its last frame"
+                )
+            if is_dead or (session is not None and session.is_overdue(now_ms)):
                 connection.send(FrameType.DISCONNECT, 0, b"", now_ms)
                 connection.wire.is_closed = True
                 self.closed(connection, now_ms)

@@ -215,9 +215,9 @@ BUGS = (
     PushBug(resume_at_the_end_after_truncation, 6),
     PushBug(begin_after_the_commit, 2),
     PushBug(never_drop_a_silent_client, 19),
-    PushBug(drop_a_live_client, 204),
+    PushBug(drop_a_live_client, 1),
     PushBug(forget_the_credit_of_a_release, 2),
     PushBug(acknowledge_over_a_gap, 2),
-    PushBug(lose_the_next_commit, 1),
+    PushBug(lose_the_next_commit, 2),
     PushBug(settle_twice, 4),
 )
